@@ -1,0 +1,52 @@
+# Everything a contributor types. `make run` and `make test` are the two that a newcomer needs.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+PREPARED := .venv/.prepared
+
+.PHONY: setup install run test check format bench clean
+
+## setup: the virtual environment, and the base environment that sandboxes import from
+setup: $(PREPARED)
+
+## install: the virtual environment alone
+install: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[dev]' \
+		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+$(PREPARED): $(INSTALLED) $(wildcard src/belljar/packages/*.py)
+	$(BIN)/belljar packages sync
+	touch $@
+
+## run: the bundled tour, in a sandbox on the best engine of this machine
+run: setup
+	$(BIN)/python examples/tour.py
+
+## test: the whole suite; T=… narrows it (make test T=tests/test_docs.py)
+test: setup
+	$(BIN)/python -m pytest $(T)
+
+## check: format, lint, types, and which module may import which
+check: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/mypy --python-version 3.10 --package belljar_kernel
+	$(BIN)/lint-imports
+
+format: install
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+## bench: the figures, against ipykernel, bwrap + python and plain python, in one run
+bench: setup
+	$(BIN)/belljar bench
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

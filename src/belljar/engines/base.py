@@ -1,0 +1,169 @@
+"""The contract that every engine keeps. An engine refuses what it cannot enforce; it never degrades in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from belljar.limits import Limits
+from belljar.packages.environment import Environment
+from belljar.policy import Policy
+
+Event = dict[str, Any]
+OnEvent = Callable[[Event], None]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Everything an engine needs to know to build one sandbox."""
+
+    id: str
+    environment: Environment
+    limits: Limits = field(default_factory=Limits)
+    policy: Policy = field(default_factory=Policy)
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One wall, and whether trying to break it failed as it should."""
+
+    name: str
+    holds: bool
+    detail: str
+    fix: str | None = None
+
+
+@dataclass(frozen=True)
+class EngineHealth:
+    """What this machine can do for an engine, what is missing, and the exact fix."""
+
+    engine: str
+    available: bool
+    layers: tuple[Layer, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> tuple[Layer, ...]:
+        """The layers that do not hold."""
+        return tuple(layer for layer in self.layers if not layer.holds)
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a kernel ended, seen from outside: exactly one of `code` and `signal`, unless `broken`."""
+
+    code: int | None = None
+    signal: int | None = None
+    out_of_memory: bool = False
+    broken: str | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a sandbox has used so far, read from outside."""
+
+    cpu_s: float
+    peak_memory_bytes: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of the workspace. `path` is relative to it; undecodable bytes in names are surrogate-escaped."""
+
+    path: str
+    type: Literal["file", "directory", "symlink", "other"]
+    size: int
+    modified: float
+
+
+class KernelExited(Exception):
+    """The kernel ended while a Request was open, or before it; carries the Exit."""
+
+    def __init__(self, exit: Exit) -> None:
+        super().__init__(str(exit))
+        self.exit = exit
+
+
+class Workspace(Protocol):
+    """The sandbox's files. Paths are relative to `/workspace` and already checked to be plain."""
+
+    async def write(self, path: str, data: bytes) -> None:
+        """Create or replace a file, with its parents.
+
+        Raises:
+            PathRefused: when the guest turned a part of the path into a way out.
+            DiskFull: when it does not fit; nothing is left half-written.
+        """
+
+    async def read(self, path: str, max_bytes: int) -> bytes:
+        """The content of a regular file.
+
+        Raises:
+            FileMissing: when there is none.
+            FileTooLarge: over `max_bytes`.
+            PathRefused: when it is not a regular file beneath the workspace.
+        """
+
+    async def list(self, path: str, max_entries: int) -> list[Entry]:
+        """Everything beneath a folder, depth first and sorted by name; links are listed, not followed."""
+
+    async def delete(self, path: str) -> None:
+        """Remove a file, a link or a folder with all it has."""
+
+
+class KernelProcess(Protocol):
+    """One sandbox of an engine: a wall, a workspace, and the kernel that lives in it at the moment."""
+
+    workspace: Workspace
+    degraded: tuple[str, ...]
+
+    @property
+    def alive(self) -> bool:
+        """Whether a kernel is there to take Requests."""
+
+    async def request(self, request: dict[str, Any], on_event: OnEvent) -> Event:
+        """Send one Request, pass its Events on as they come, and return the final one.
+
+        Raises:
+            KernelExited: when the kernel ends first, or breaks the protocol (it is killed then).
+        """
+
+    async def interrupt(self) -> None:
+        """Raise KeyboardInterrupt in the running code and end the processes that it started."""
+
+    async def kill(self) -> None:
+        """End the kernel and everything it started; the workspace stays."""
+
+    async def restart(self) -> None:
+        """Start a fresh kernel in the same walls and workspace; the old one must be gone."""
+
+    def sample(self) -> Sample:
+        """What the sandbox has used so far."""
+
+    async def close(self) -> None:
+        """End everything and leave nothing behind. Idempotent."""
+
+
+class Engine(Protocol):
+    """Builds one kind of wall."""
+
+    name: str
+
+    async def check(self) -> EngineHealth:
+        """Prove each layer by trying to break it; cached where the proof still holds."""
+
+    async def start(self, spec: Spec) -> KernelProcess:
+        """Build a sandbox and return it ready for its first Request.
+
+        Raises:
+            EngineUnavailable: when a layer is missing and the operator did not allow that.
+            StartFailed: when this one sandbox did not come up.
+        """
+
+    def settle(self, process: KernelProcess, spec: Spec) -> Awaitable[bool]:
+        """Give a pooled process the spec of the sandbox it becomes; False when that spec needs a start of its own."""
+
+    async def close(self) -> None:
+        """End every process of this engine."""

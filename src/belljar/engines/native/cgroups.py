@@ -1,0 +1,238 @@
+"""Limits by control groups, v2 or v1, whichever this machine lets us write. Made here; processes join by descriptor."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from belljar.limits import Limits
+
+CONTROLLERS_V1 = ("memory", "pids", "cpu", "cpuacct")
+CONTROLLERS_V2 = ("memory", "pids", "cpu")
+PERIOD_US = 100_000
+NONE_WRITABLE = "no writable control group with memory, pids and cpu"
+
+
+class NoCgroups(Exception):
+    """This process may not make control groups; says why and what to do."""
+
+    def __init__(self, why: str, fix: str) -> None:
+        super().__init__(why)
+        self.fix = fix
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """Where groups are made: one folder for v2, one per controller for v1."""
+
+    version: int
+    parents: dict[str, Path]
+
+    def make(self, name: str, limits: Limits) -> Group:
+        """A group with its limits set and nothing in it yet."""
+        folders = {controller: parent / name for controller, parent in self.parents.items()}
+        group = Group(self.version, folders)
+        try:
+            for folder in dict.fromkeys(folders.values()):
+                folder.mkdir()
+            group.set(limits)
+            group.open()
+        except OSError:
+            group.remove()
+            raise
+        return group
+
+    def remove(self) -> None:
+        """Take away what find() made; groups still in it keep it."""
+        for parent in dict.fromkeys(self.parents.values()):
+            with contextlib.suppress(OSError):
+                parent.rmdir()
+
+
+@dataclass
+class Group:
+    """One sandbox's control group."""
+
+    version: int
+    folders: dict[str, Path]
+    joins: list[int] = field(default_factory=list)
+    _cpu: int = -1
+    _peak: int = -1
+
+    def open(self) -> None:
+        """Open what is needed often: the files to join by, and those that tell the usage."""
+        folders = dict.fromkeys(self.folders.values())
+        self.joins = [os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for folder in folders]
+        cpu = "cpu.stat" if self.version == 2 else "cpuacct.usage"
+        peak = "memory.peak" if self.version == 2 else "memory.max_usage_in_bytes"
+        self._cpu = os.open(self.folders["cpu" if self.version == 2 else "cpuacct"] / cpu, os.O_RDONLY | os.O_CLOEXEC)
+        with contextlib.suppress(FileNotFoundError):  # memory.peak came with Linux 5.19
+            self._peak = os.open(self.folders["memory"] / peak, os.O_RDONLY | os.O_CLOEXEC)
+
+    def set(self, limits: Limits) -> None:
+        """Write the limits; the keeper is one process on top of the sandbox's own."""
+        for controller, name, value in settings(self.version, limits):
+            path = self.folders[controller] / name
+            if name.endswith(("swap.max", "memsw.limit_in_bytes")) and not path.exists():
+                continue  # a kernel without swap accounting
+            path.write_text(value)
+
+    def cpu_s(self) -> float:
+        """Processor time of everything that was ever in the group."""
+        text = os.pread(self._cpu, 4096, 0)
+        return int(text.split()[1]) / 1e6 if self.version == 2 else int(text) / 1e9
+
+    def peak_bytes(self) -> int:
+        """The most memory that the group had."""
+        return int(os.pread(self._peak, 64, 0)) if self._peak >= 0 else 0
+
+    def out_of_memory_kills(self) -> int:
+        """How many processes the kernel ended here for want of memory."""
+        name = "memory.events" if self.version == 2 else "memory.oom_control"
+        rows = dict(line.split() for line in (self.folders["memory"] / name).read_text().splitlines())
+        return int(rows.get("oom_kill", 0))
+
+    def processes(self) -> list[int]:
+        """Who is in it now."""
+        return [int(pid) for pid in (self.folders["pids"] / "cgroup.procs").read_text().split()]
+
+    def remove(self) -> bool:
+        """Close and take it away; False while processes are still leaving it."""
+        for descriptor in (*self.joins, self._cpu, self._peak):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.joins, self._cpu, self._peak = [], -1, -1
+        for folder in dict.fromkeys(self.folders.values()):
+            try:
+                folder.rmdir()
+            except FileNotFoundError:
+                continue
+            except OSError:
+                return False
+        return True
+
+
+def settings(version: int, limits: Limits) -> list[tuple[str, str, str]]:
+    """(controller, file, value) for each limit, in the order in which they must be written."""
+    memory = str(limits.memory_mb << 20)
+    quota = int(limits.cpus * PERIOD_US)
+    pids = str(limits.processes + 1)
+    if version == 2:
+        return [
+            ("memory", "memory.max", memory),
+            ("memory", "memory.swap.max", "0"),
+            ("pids", "pids.max", pids),
+            ("cpu", "cpu.max", f"{quota} {PERIOD_US}"),
+        ]
+    return [
+        ("memory", "memory.limit_in_bytes", memory),
+        ("memory", "memory.memsw.limit_in_bytes", memory),
+        ("pids", "pids.max", pids),
+        ("cpu", "cpu.cfs_period_us", str(PERIOD_US)),
+        ("cpu", "cpu.cfs_quota_us", str(quota)),
+    ]
+
+
+def find(name: str, process: int | str = "self", system: Path = Path("/")) -> Hierarchy:
+    """Make a parent group called `name` beneath the group of `process`, and prove that limits can be set in it.
+
+    Raises:
+        NoCgroups: when there is no place to write to.
+    """
+    mounts = _mounts(system)
+    own = _own_groups(system, process)
+    hierarchy = _try_v2(name, mounts, own) or _try_v1(name, mounts, own)
+    if hierarchy is None:
+        raise NoCgroups(NONE_WRITABLE, _fix())
+    return hierarchy
+
+
+def scope_command() -> list[str]:
+    """What to put before a command so that the user's systemd runs it in a delegated scope; empty without systemd."""
+    runner = shutil.which("systemd-run")
+    bus = os.environ.get("DBUS_SESSION_BUS_ADDRESS") or Path(f"/run/user/{os.getuid()}/bus").exists()
+    if os.getuid() == 0 or runner is None or not bus:
+        return []
+    return [runner, "--user", "--scope", "--quiet", "--collect", "--property=Delegate=yes", "--"]
+
+
+def _try_v2(name: str, mounts: dict[str, Path], own: dict[str, str]) -> Hierarchy | None:
+    if "v2" not in mounts or "" not in own:
+        return None
+    base = mounts["v2"]
+    here = base / own[""].lstrip("/")
+    for parent in dict.fromkeys((here, here.parent if here != base else here, base)):
+        try:
+            _delegate(parent)
+            folder = parent / name
+            folder.mkdir(exist_ok=True)
+            _delegate(folder)
+        except OSError:
+            continue
+        return Hierarchy(2, dict.fromkeys(CONTROLLERS_V2, folder))
+    return None
+
+
+def _delegate(folder: Path) -> None:
+    """Hand the controllers down to children of this group, unless that is done.
+
+    Raises:
+        OSError: when it is not ours to do, or processes live in the group itself.
+    """
+    enabled = set((folder / "cgroup.subtree_control").read_text().split())
+    missing = [controller for controller in CONTROLLERS_V2 if controller not in enabled]
+    if missing:
+        (folder / "cgroup.subtree_control").write_text(" ".join(f"+{controller}" for controller in missing))
+
+
+def _try_v1(name: str, mounts: dict[str, Path], own: dict[str, str]) -> Hierarchy | None:
+    if any(controller not in mounts or controller not in own for controller in CONTROLLERS_V1):
+        return None
+    parents = {c: mounts[c] / own[c].lstrip("/") / name for c in CONTROLLERS_V1}
+    made: list[Path] = []
+    try:
+        for parent in dict.fromkeys(parents.values()):
+            parent.mkdir(exist_ok=True)
+            made.append(parent)
+    except OSError:
+        for parent in made:
+            parent.rmdir()
+        return None
+    return Hierarchy(1, parents)
+
+
+def _mounts(system: Path) -> dict[str, Path]:
+    """Mount point by v1 controller, and of v2 under the name `v2`."""
+    found: dict[str, Path] = {}
+    for line in (system / "proc/self/mountinfo").read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        kind, _, options = after.split(" ", 2)
+        point = system / before.split()[4].lstrip("/")
+        if kind == "cgroup2":
+            found.setdefault("v2", point)
+        elif kind == "cgroup":
+            for controller in options.split(" ")[-1].split(","):
+                found.setdefault(controller, point)
+    return found
+
+
+def _own_groups(system: Path, process: int | str) -> dict[str, str]:
+    """Group path by v1 controller, and of v2 under the empty name."""
+    found: dict[str, str] = {}
+    for line in (system / f"proc/{process}/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            found[controller] = path
+    return found
+
+
+def _fix() -> str:
+    if os.getuid() == 0:
+        return "mount the control groups writable (in a container: --cgroupns=private and a writable /sys/fs/cgroup)"
+    return (
+        "run inside a delegated scope: `systemd-run --user --scope -p Delegate=yes -- COMMAND`, "
+        "or ask root to delegate a control group with memory, pids and cpu to this user"
+    )

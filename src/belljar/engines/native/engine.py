@@ -1,0 +1,169 @@
+"""The native engine: CPython behind Linux namespaces, cgroups, Landlock and seccomp, one fork away from ready."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+from pathlib import Path
+
+from belljar.engines.base import EngineHealth, KernelProcess, Spec
+from belljar.engines.native import cgroups, inside, interpreter, layout
+from belljar.engines.native.health import Health
+from belljar.engines.native.jail import Jail, JailPlan
+from belljar.engines.native.process import NativeProcess
+from belljar.errors import EngineUnavailable, InvalidRequest, StartFailed
+from belljar.packages.environment import Environment
+from belljar.settings import Settings
+
+NAME = "native"
+ID_BASE, ID_COUNT = 1_000_000_000, 65_536
+OPEN_FILES = 65_536
+
+
+class NativeEngine:
+    """Builds native sandboxes for one host process."""
+
+    name = NAME
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.health = Health(settings)
+        self._jails: dict[str, asyncio.Task[Jail]] = {}
+        self._hierarchy: cgroups.Hierarchy | None = None
+        self._looked_for_cgroups = False
+        self._degraded: tuple[str, ...] | None = None
+        self._warming: set[asyncio.Task[None]] = set()
+
+    async def check(self) -> EngineHealth:
+        """Prove each layer by trying to break it; the proof is kept as long as it holds."""
+        return await self.health.prove(self._bare_process)
+
+    async def start(self, spec: Spec) -> KernelProcess:
+        """Build a sandbox, from the warm zygote when it is up, else from the bare one."""
+        degraded = await self._admit()
+        if spec.policy.mounts or spec.policy.network:
+            raise InvalidRequest("this engine does not do mounts and network yet; leave both empty")
+        return await self._start(spec, degraded)
+
+    async def settle(self, process: KernelProcess, spec: Spec) -> bool:
+        """Give a pooled process other limits; everything else about it fits any spec of the same environment."""
+        if not isinstance(process, NativeProcess):
+            return False
+        process.settle(spec.limits)
+        return True
+
+    async def warm_up(self, environment: Environment) -> None:
+        """Have the environment's heavy modules imported, once, behind the wall."""
+        if environment.warm:
+            jail = await self._jail(environment)
+            await jail.warm_up()
+
+    def is_warm(self, environment: Environment) -> bool:
+        """Whether the next sandbox comes with the heavy modules imported."""
+        task = self._jails.get(environment.digest)
+        return task is not None and task.done() and not task.exception() and task.result().best() is task.result().warm
+
+    async def close(self) -> None:
+        """End every jail, and with it every sandbox."""
+        jails = await asyncio.gather(*self._jails.values(), return_exceptions=True)
+        self._jails.clear()
+        for jail in jails:
+            if isinstance(jail, Jail):
+                await jail.close()
+        if self._hierarchy is not None:
+            self._hierarchy.remove()
+            self._hierarchy, self._looked_for_cgroups = None, False
+
+    async def _admit(self) -> tuple[str, ...]:
+        """The layers that are missing with the operator's leave.
+
+        Raises:
+            EngineUnavailable: when one is missing without it.
+        """
+        if self._degraded is None:
+            health = await self.check()
+            missing = tuple(layer.name for layer in health.missing)
+            if not health.available or (missing and not self.settings.allow_degraded):
+                raise EngineUnavailable(_refusal(health), health)
+            self._degraded = missing
+        return self._degraded
+
+    async def _start(self, spec: Spec, degraded: tuple[str, ...]) -> NativeProcess:
+        jail = await self._jail(spec.environment)
+        hierarchy = self._cgroups(jail)
+        group = hierarchy.make(spec.id, spec.limits) if hierarchy else None
+        process = NativeProcess(jail, group, spec, degraded)
+        await process.start()
+        return process
+
+    async def _bare_process(self, spec: Spec, degraded: tuple[str, ...]) -> NativeProcess:
+        return await self._start(spec, degraded)
+
+    def _cgroups(self, jail: Jail) -> cgroups.Hierarchy | None:
+        if not self._looked_for_cgroups:
+            self._looked_for_cgroups = True
+            try:
+                self._hierarchy = cgroups.find(group_name(), jail.process.pid)
+            except cgroups.NoCgroups:
+                self._hierarchy = None
+        return self._hierarchy
+
+    async def _jail(self, environment: Environment) -> Jail:
+        """The jail of an environment; launched once, and again after it ended."""
+        task = self._jails.get(environment.digest)
+        if task is not None and task.done():
+            ended = task.cancelled() or task.exception() is not None or task.result().bare.failure is not None
+            if ended:
+                task = None
+        if task is None:
+            task = asyncio.ensure_future(self._launch(environment))
+            self._jails[environment.digest] = task
+        return await asyncio.shield(task)
+
+    async def _launch(self, environment: Environment) -> Jail:
+        _raise_open_files()
+        cache = self.settings.cache_dir
+        python = interpreter.probe(environment.python, cache)
+        plan = JailPlan(
+            steps=layout.plan(python, inside.prepare(python, cache), environment.site),
+            host_python=python.executable,
+            guest_python=layout.guest_python(python),
+            env=layout.guest_environment(python) | {"HOME": "/tmp"},
+            ids=(ID_BASE, ID_COUNT),
+            warm=environment.warm,
+            command_prefix=tuple(cgroups.scope_command()),
+        )
+        return await Jail.launch(plan)
+
+
+def group_name() -> str:
+    """The name of this process's control group: pid and start time, so that a reused pid is not mistaken for it."""
+    return f"belljar-{os.getpid()}-{start_time(os.getpid())}"
+
+
+def start_time(pid: int) -> int:
+    """When a process started, in clock ticks since boot; 0 when it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except OSError:
+        return 0
+
+
+def _raise_open_files() -> None:
+    """Each sandbox holds about ten descriptors: use what this process may have anyway."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _refusal(health: EngineHealth) -> str:
+    rows = [f"{layer.name}: {layer.detail}" + (f" (fix: {layer.fix})" if layer.fix else "") for layer in health.missing]
+    return (
+        "the native engine does not start, because a wall is missing. " + "; ".join(rows) + ". "
+        "Fix it, use engine='wasm', or accept it with BELLJAR_ALLOW_DEGRADED=1 (it then shows in every Execution)"
+    )
+
+
+__all__ = ["NativeEngine", "StartFailed"]

@@ -1,0 +1,152 @@
+"""The proof of the walls: a sandbox is built and each layer is attacked from inside. Nothing is believed that was not tried."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import socket
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from belljar.engines.base import EngineHealth, KernelExited, Layer, Spec
+from belljar.engines.native import inside
+from belljar.engines.native.cgroups import NONE_WRITABLE, NoCgroups, find
+from belljar.engines.native.jail import default_python
+from belljar.engines.native.process import NativeProcess
+from belljar.errors import StartFailed
+from belljar.limits import Limits
+from belljar.packages.environment import Environment
+from belljar.settings import Settings
+from belljar_jail import landlock, linux
+
+MakeProcess = Callable[[Spec, tuple[str, ...]], Awaitable[NativeProcess]]
+PROBE_LIMITS = Limits(timeout_s=30, memory_mb=64, processes=16, disk_mb=4)
+
+_PROBES = Path(__file__).with_name("probes.py")
+_FIXES = {
+    "namespaces": "allow user namespaces: `sysctl kernel.unprivileged_userns_clone=1`, on Ubuntu 24.04 "
+    "`sysctl kernel.apparmor_restrict_unprivileged_userns=0`, in Docker `--security-opt seccomp=unconfined "
+    "--security-opt apparmor=unconfined --security-opt systempaths=unconfined`",
+    "landlock": "boot a kernel from 5.13 on with `lsm=landlock,...` in its command line",
+    "seccomp": "use a kernel from 5.6 on with CONFIG_SECCOMP_FILTER",
+}
+
+
+@dataclass
+class Canary:
+    """Things on the host that a sandbox must not reach."""
+
+    path: str
+    secret: str
+    port: int
+    abstract: str
+
+
+class Health:
+    """Proves the native engine's layers, and remembers the proof for this boot, kernel, user, cgroup and Belljar."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    async def prove(self, make: MakeProcess) -> EngineHealth:
+        """A proof that still holds, or a new one."""
+        if os.uname().sysname != "Linux" or linux.MACHINE not in ("x86_64", "aarch64"):
+            detail = f"needs Linux on x86_64 or aarch64; this is {os.uname().sysname} on {linux.MACHINE}"
+            return EngineHealth("native", False, (Layer("linux", False, detail, "use engine='wasm'"),))
+        remembered = self.settings.cache_dir / "proofs" / f"{self._key()}.json"
+        if remembered.exists():
+            layers = tuple(Layer(**row) for row in json.loads(remembered.read_text()))
+            return EngineHealth("native", True, layers)
+        health = await self._try_everything(make)
+        if health.available and not health.missing:
+            remembered.parent.mkdir(parents=True, exist_ok=True)
+            fresh = remembered.with_suffix(f".{os.getpid()}")
+            fresh.write_text(json.dumps([asdict(layer) for layer in health.layers]))
+            fresh.replace(remembered)
+        return health
+
+    def _key(self) -> str:
+        facts = [
+            Path("/proc/sys/kernel/random/boot_id").read_text(),
+            os.uname().release,
+            str(os.getuid()),
+            Path("/proc/self/cgroup").read_text(),
+            inside.digest(),
+            hashlib.sha256(_PROBES.read_bytes()).hexdigest(),
+            default_python(),
+            str(landlock.abi()),
+        ]
+        return hashlib.sha256("\0".join(facts).encode()).hexdigest()[:24]
+
+    async def _try_everything(self, make: MakeProcess) -> EngineHealth:
+        absent = [] if landlock.abi() else [Layer("landlock", False, "this kernel has no Landlock", _FIXES["landlock"])]
+        absent += _missing_cgroups()
+        spec = Spec(f"proof-{secrets.token_hex(8)}", Environment(Path(default_python())), PROBE_LIMITS)
+        try:
+            process = await make(spec, tuple(layer.name for layer in absent))
+        except StartFailed as failure:
+            layer = Layer("namespaces", False, str(failure), _FIXES["namespaces"])
+            return EngineHealth("native", False, (layer, *absent))
+        try:
+            with _canary(self.settings.cache_dir) as canary:
+                layers = await _attack(process, canary)
+        finally:
+            await process.close()
+        gone = {layer.name for layer in absent}
+        return EngineHealth("native", True, (*(layer for layer in layers if layer.name not in gone), *absent))
+
+
+async def _attack(process: NativeProcess, canary: Canary) -> list[Layer]:
+    """Run the probes inside, then exceed the memory, which ends the sandbox."""
+    done = await process.request({"type": "run", "count": 1, "code": _PROBES.read_text(), "args": asdict(canary),
+                                  "env": {}, "stdin": None, "cwd": None}, lambda event: None)  # fmt: skip
+    if done["error"] is not None:
+        return [Layer("probes", False, f"the probes failed: {done['error']['name']}: {done['error']['value']}")]
+    layers = [
+        Layer(str(row["name"]), row["holds"] is True, str(row["detail"])[:300], _FIXES.get(str(row["name"])))
+        for row in done["value"]
+    ]
+    fill = "block = []\nwhile True: block.append(bytearray(4 << 20))"
+    try:
+        await process.request({"type": "run", "count": 2, "code": fill, "env": {}, "stdin": None, "cwd": None},
+                              lambda event: None)  # fmt: skip
+        holds, detail = False, "memory past the limit was not stopped"
+    except KernelExited as ended:
+        holds = ended.exit.out_of_memory
+        detail = "a memory bomb was ended at the limit" if holds else f"a memory bomb ended otherwise: {ended.exit}"
+    return [*layers, Layer("memory", holds, detail)]
+
+
+def _missing_cgroups() -> list[Layer]:
+    from belljar.engines.native.cgroups import scope_command
+
+    if scope_command():
+        return []
+    try:
+        find(f"belljar-proof-{os.getpid()}").remove()
+    except NoCgroups as failure:
+        return [Layer(name, False, NONE_WRITABLE, failure.fix) for name in ("memory", "processes")]
+    return []
+
+
+@contextlib.contextmanager
+def _canary(folder: Path) -> Iterator[Canary]:
+    """A file, a loopback listener and an abstract socket on the host, each with nothing to see for a sandbox."""
+    secret, abstract = secrets.token_hex(16), f"belljar-canary-{secrets.token_hex(8)}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.NamedTemporaryFile("w", dir=folder, prefix="canary-") as file,
+        socket.create_server(("127.0.0.1", 0)) as tcp,
+        socket.socket(socket.AF_UNIX) as unix,
+    ):
+        file.write(secret)
+        file.flush()
+        os.chmod(file.name, 0o644)
+        unix.bind(f"\0{abstract}")
+        unix.listen()
+        yield Canary(file.name, secret, tcp.getsockname()[1], abstract)

@@ -1,0 +1,247 @@
+"""The host's end of one jail: the launcher process, its process 1, the bare zygote and, when it is up, the warm one."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import belljar_jail
+from belljar.engines.base import Exit
+from belljar.errors import StartFailed
+from belljar_jail import wire
+
+START_TIMEOUT_S = 30
+WARM_TIMEOUT_S = 300
+
+
+@dataclass(frozen=True)
+class JailPlan:
+    """Everything a launcher needs: the root's steps, the Python inside, its environment, and host ids to map."""
+
+    steps: list[dict[str, Any]]
+    host_python: str
+    guest_python: str
+    env: dict[str, str]
+    ids: tuple[int, int]
+    warm: tuple[str, ...] = ()
+    command_prefix: tuple[str, ...] = ()
+
+    @property
+    def as_root(self) -> bool:
+        """Whether sandboxes get host ids of their own."""
+        return os.getuid() == 0
+
+
+@dataclass
+class Zygote:
+    """One forking server inside (process 1 is one too): orders out, answers and exits in."""
+
+    control: socket.socket
+    ready: asyncio.Future[None]
+    failure: str | None = None
+    _orders: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    _answers: dict[int, asyncio.Future[tuple[wire.Message, list[int]]]] = field(default_factory=dict)
+    _exits: dict[int, asyncio.Future[Exit]] = field(default_factory=dict)
+
+    @classmethod
+    def attach(cls, control: socket.socket) -> Zygote:
+        """Start listening to a zygote on its control socket."""
+        loop = asyncio.get_running_loop()
+        control.setblocking(False)
+        zygote = cls(control, loop.create_future())
+        zygote.ready.add_done_callback(lambda future: future.exception())
+        loop.add_reader(control, zygote._on_readable)
+        return zygote
+
+    @property
+    def usable(self) -> bool:
+        """Whether it says it is ready and has not gone."""
+        return self.ready.done() and self.ready.exception() is None and self.failure is None
+
+    async def order(self, op: str, descriptors: list[int], **fields: Any) -> tuple[wire.Message, list[int]]:
+        """Have something made; the answer and the descriptors that came with it.
+
+        Raises:
+            StartFailed: when it was not made, or the zygote is gone.
+        """
+        if self.failure is not None:
+            raise StartFailed(self.failure)
+        number = next(self._orders)
+        self._answers[number] = asyncio.get_running_loop().create_future()
+        try:
+            wire.send(self.control, {"op": op, "order": number, **fields}, descriptors)
+            answer, handed = await self._answers[number]
+        except OSError as failure:
+            raise StartFailed(f"the zygote could not be reached: {failure}") from failure
+        finally:
+            del self._answers[number]
+        if "error" in answer:
+            raise StartFailed(f"the zygote could not make a {op}: {answer['error']}")
+        return answer, handed
+
+    def exit_of(self, pid: int) -> asyncio.Future[Exit]:
+        """How a child of this zygote ends; to be asked for right after it was made."""
+        if pid not in self._exits:
+            self._exits[pid] = asyncio.get_running_loop().create_future()
+        return self._exits[pid]
+
+    def detach(self, reason: str) -> None:
+        """Stop listening; whoever waits is told why."""
+        if self.failure is not None:
+            return
+        self.failure = reason
+        asyncio.get_running_loop().remove_reader(self.control)
+        self.control.close()
+        if not self.ready.done():
+            self.ready.set_exception(StartFailed(reason))
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(StartFailed(reason))
+        for exit_future in self._exits.values():
+            if not exit_future.done():
+                exit_future.set_result(Exit(broken=reason))
+        self._exits.clear()
+
+    def _on_readable(self) -> None:
+        try:
+            received = wire.receive(self.control, socket.MSG_CMSG_CLOEXEC)
+        except BlockingIOError:
+            return
+        except OSError:
+            received = None
+        if received is None:
+            self.detach("the zygote ended")
+            return
+        message, descriptors = received
+        if message["op"] == "ready" and not self.ready.done():
+            self.ready.set_result(None)
+        elif message["op"] == "failed":
+            self.detach(message["error"])
+        elif message["op"] == "made":
+            answer = self._answers.get(message["order"])
+            if answer is not None and not answer.done():
+                answer.set_result((message, descriptors))
+            else:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+        elif message["op"] == "exit":
+            self._on_exit(int(message["pid"]), int(message["status"]))
+
+    def _on_exit(self, pid: int, status: int) -> None:
+        code = os.waitstatus_to_exitcode(status)
+        future = self.exit_of(pid)
+        if not future.done():
+            future.set_result(Exit(code=code) if code >= 0 else Exit(signal=-code))
+        asyncio.get_running_loop().call_later(30, self._exits.pop, pid, None)
+
+
+@dataclass
+class Jail:
+    """One outer wall with its zygotes."""
+
+    plan: JailPlan
+    process: subprocess.Popen[bytes]
+    init: Zygote
+    bare: Zygote
+    warm: Zygote | None = None
+    _slots: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    @classmethod
+    async def launch(cls, plan: JailPlan) -> Jail:
+        """Exec a launcher and wait until the bare zygote is there.
+
+        Raises:
+            StartFailed: with what the launcher said.
+        """
+        ours, theirs = wire.pair()
+        with theirs:
+            script = Path(belljar_jail.__file__).parent / "launcher.py"
+            process = subprocess.Popen(
+                [*plan.command_prefix, plan.host_python, "-I", "-S", "-B", str(script), str(theirs.fileno())],
+                pass_fds=[theirs.fileno()], cwd="/", env={"LANG": "C.UTF-8"},
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            )  # fmt: skip
+        message = {"steps": plan.steps, "python": plan.guest_python, "env": plan.env, "ids": plan.ids}
+        wire.send(ours, message)
+        init = Zygote.attach(ours)
+        jail = cls(plan, process, init, init)
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                await asyncio.shield(init.ready)
+                jail.bare = await jail._make_zygote(())
+                await asyncio.shield(jail.bare.ready)
+        except (StartFailed, TimeoutError) as failure:
+            said = await jail._collect_stderr()
+            await jail.close()
+            raise StartFailed(f"the jail did not come up: {failure}{said}") from failure
+        return jail
+
+    def slot(self) -> int:
+        """The id, within the outer user namespace, that the next sandbox runs as."""
+        first, count = self.plan.ids
+        return next(self._slots) % (count - 1) + 1 if self.plan.as_root else 0
+
+    async def warm_up(self) -> None:
+        """Fork a second zygote that imports the environment's heavy modules; returns when it is ready.
+
+        Raises:
+            StartFailed: when it ended instead.
+        """
+        if self.warm is not None and self.warm.failure is None:
+            await asyncio.shield(self.warm.ready)
+            return
+        self.warm = await self._make_zygote(self.plan.warm)
+        await asyncio.wait_for(asyncio.shield(self.warm.ready), WARM_TIMEOUT_S)
+
+    def best(self) -> Zygote:
+        """The warm zygote when it is ready, else the bare one."""
+        return self.warm if self.warm is not None and self.warm.usable else self.bare
+
+    async def close(self) -> None:
+        """End the jail: the pid namespace takes every keeper and kernel with it."""
+        for zygote in (self.warm, self.bare, self.init):
+            if zygote is not None:
+                zygote.detach("the jail was closed")
+        await _finish(self.process)
+
+    async def _make_zygote(self, modules: tuple[str, ...]) -> Zygote:
+        ours, theirs = wire.pair()
+        zygote = Zygote.attach(ours)
+        with theirs:
+            await self.init.order("zygote", [theirs.fileno()], modules=list(modules))
+        return zygote
+
+    async def _collect_stderr(self) -> str:
+        """What the launcher had to say, once it is gone."""
+        self.init.detach("the jail did not come up")
+        text = await _finish(self.process)
+        return f" ({text[-500:]})" if text else ""
+
+
+def _finish(process: subprocess.Popen[bytes]) -> Awaitable[str]:
+    """Wait for the launcher, which ends with its zygote, and return its last words; kill it when it does not end."""
+
+    def wait() -> str:
+        try:
+            _, said = process.communicate(timeout=5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            _, said = process.communicate()
+        except ValueError:  # it was waited for before
+            return ""
+        return said.decode(errors="replace").strip()
+
+    return asyncio.get_running_loop().run_in_executor(None, wait)
+
+
+def default_python() -> str:
+    """The CPython that this process runs on, without its virtual environment."""
+    return os.path.realpath(sys.executable)

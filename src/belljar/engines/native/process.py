@@ -1,0 +1,419 @@
+"""One native sandbox seen from the host: its keeper, the kernel in it at the moment, its cgroup and its workspace."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import codecs
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+import termios
+from typing import Any
+
+from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, Spec
+from belljar.engines.channel import BrokenProtocol, FrameReader, encode
+from belljar.engines.native.cgroups import Group
+from belljar.engines.native.jail import Jail, Zygote
+from belljar.engines.native.workspace import DescriptorWorkspace
+from belljar.errors import StartFailed
+from belljar.limits import Limits
+from belljar_jail import wire
+from belljar_kernel import PROTOCOL, digest
+
+START_TIMEOUT_S = 30
+KILL_TIMEOUT_S = 5
+READ_BYTES = 1 << 16
+OPEN_FILES = 1024
+
+
+class Kernel:
+    """One kernel process: its channel, its two streams, and its end."""
+
+    def __init__(self, channel: socket.socket, streams: dict[str, int]) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.channel = channel
+        self.streams = streams
+        self.pidfd = -1
+        self.reader = FrameReader()
+        self.decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in streams}
+        self.listeners: list[int] = []  # hears of `unshare` inside; handed on to the keeper
+        self.pid_inside: int | None = None
+        self.hello: asyncio.Future[Event] = self.loop.create_future()
+        self.ended: asyncio.Future[str | None] = self.loop.create_future()
+        self.open_id = 0
+        self.on_event: OnEvent | None = None
+        self.done: asyncio.Future[Event] | None = None
+        self._unsent = bytearray()
+        channel.setblocking(False)
+        self.loop.add_reader(channel, self._on_channel)
+        for name, descriptor in streams.items():
+            os.set_blocking(descriptor, False)
+            self.loop.add_reader(descriptor, self._read_stream, name)
+
+    def send(self, request: dict[str, Any]) -> None:
+        """Queue one Request; a kernel that does not read cannot hold up the host."""
+        self._unsent += encode(request)
+        self._flush()
+
+    def drain(self) -> None:
+        """Take from the streams what is in them now."""
+        for name, descriptor in self.streams.items():
+            waiting = array.array("i", [0])
+            with contextlib.suppress(OSError, ValueError):
+                fcntl.ioctl(descriptor, termios.FIONREAD, waiting)
+            left = waiting[0]
+            while left > 0:
+                got = self._read_stream(name, min(left, READ_BYTES))
+                if not got:
+                    break
+                left -= got
+
+    def end(self, reason: str | None) -> None:
+        """The channel is over; `reason` when the kernel broke the protocol."""
+        if not self.ended.done():
+            self.loop.remove_reader(self.channel)
+            self.loop.remove_writer(self.channel)
+            self.ended.set_result(reason)
+
+    def close(self) -> None:
+        """Let go of every descriptor."""
+        self.end(None)
+        for descriptor in self.streams.values():
+            self.loop.remove_reader(descriptor)
+            os.close(descriptor)
+        self.streams = {}
+        self.channel.close()
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+            self.pidfd = -1
+        self.close_listeners()
+
+    def close_listeners(self) -> None:
+        """Let go of the listener, once the keeper has it."""
+        for descriptor in self.listeners:
+            os.close(descriptor)
+        self.listeners = []
+
+    def _flush(self) -> None:
+        try:
+            while self._unsent:
+                del self._unsent[: self.channel.send(self._unsent)]
+            self.loop.remove_writer(self.channel)
+        except BlockingIOError:
+            self.loop.add_writer(self.channel, self._flush)
+        except OSError:
+            self._unsent.clear()
+
+    def _on_channel(self) -> None:
+        try:
+            if self.hello.done():
+                data = self.channel.recv(1 << 18)
+            else:
+                data, descriptors, _, _ = socket.recv_fds(self.channel, 1 << 16, 4, socket.MSG_CMSG_CLOEXEC)
+                self.listeners += descriptors
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.drain()
+            self.end(None)
+            return
+        try:
+            for event in self.reader.feed(data):
+                self._dispatch(event)
+        except BrokenProtocol as failure:
+            self.end(f"the kernel broke the protocol: {failure}")
+
+    def _dispatch(self, event: Event) -> None:
+        self.drain()
+        if event["type"] == "walls" and self.pid_inside is None and not self.hello.done():
+            self.pid_inside = int(event["pid"])
+        elif event["type"] == "hello" and not self.hello.done():
+            self.hello.set_result(event)
+        elif event["id"] != self.open_id or self.on_event is None or self.done is None or self.done.done():
+            raise BrokenProtocol("an event that answers no request")
+        elif event["type"] == "done":
+            self.done.set_result(event)
+        elif event["type"] in ("stdout", "stderr", "result"):
+            self.on_event(event)
+        else:
+            raise BrokenProtocol(f"an unexpected {event['type']}")
+
+    def _read_stream(self, name: str, size: int = READ_BYTES) -> int:
+        try:
+            data = os.read(self.streams[name], size)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            data = b""
+        if not data:
+            self.loop.remove_reader(self.streams[name])
+        text = self.decoders[name].decode(data, final=not data)
+        if text and self.on_event is not None:
+            self.on_event({"type": name, "id": self.open_id, "text": text})
+        return len(data)
+
+
+class NativeProcess:
+    """A sandbox of the native engine."""
+
+    def __init__(self, jail: Jail, group: Group | None, spec: Spec, degraded: tuple[str, ...]) -> None:
+        self.jail = jail
+        self.group = group
+        self.limits = spec.limits
+        self.degraded = degraded
+        self.workspace = DescriptorWorkspace(-1, None)
+        self.kernel: Kernel | None = None
+        self.control: socket.socket | None = None
+        self.keeper = -1
+        self.exit: asyncio.Future[Exit] | None = None
+        self.is_warm = False
+        self._request_ids = 0
+        self._oom_kills = 0
+        self._closing = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether a kernel is there to take Requests."""
+        return (
+            not self._closing
+            and self.kernel is not None
+            and not self.kernel.ended.done()
+            and (self.exit is None or not self.exit.done())
+        )
+
+    async def start(self) -> None:
+        """Bring up the keeper and a first kernel.
+
+        Raises:
+            StartFailed: with the step that failed; nothing is left behind.
+        """
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                await self._start_keeper()
+                await self._start_kernel(self.jail.best())
+        except TimeoutError:
+            await self.close()
+            raise StartFailed(f"the sandbox was not up after {START_TIMEOUT_S} s") from None
+        except BaseException:
+            await self.close()
+            raise
+
+    async def request(self, request: dict[str, Any], on_event: OnEvent) -> Event:
+        """Send one Request and see it through."""
+        kernel = self.kernel
+        if kernel is None or self.exit is None or not self.alive:
+            raise KernelExited(await self._exit_facts())
+        self._request_ids += 1
+        kernel.drain()
+        kernel.open_id, kernel.on_event, kernel.done = self._request_ids, on_event, kernel.loop.create_future()
+        try:
+            kernel.send({**request, "id": self._request_ids})
+            await asyncio.wait((kernel.done, kernel.ended, self.exit), return_when=asyncio.FIRST_COMPLETED)
+            if not kernel.done.done():
+                await self.kill()  # whatever the kernel left running, and the kernel itself when it broke the protocol
+                kernel.drain()
+                raise KernelExited(await self._exit_facts())
+            return kernel.done.result()
+        finally:
+            kernel.on_event, kernel.open_id = None, 0
+
+    async def interrupt(self) -> None:
+        """SIGINT to the kernel, SIGKILL to everything else in the sandbox."""
+        if self.kernel is not None and self.kernel.pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.kernel.pidfd, signal.SIGINT)
+        self._tell_keeper({"op": "kill", "spare": True})
+
+    async def kill(self) -> None:
+        """SIGKILL to everything in the sandbox but the keeper; returns when the kernel is gone."""
+        self._tell_keeper({"op": "kill"})
+        if self.kernel is not None and self.kernel.pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.kernel.pidfd, signal.SIGKILL)
+        if self.exit is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(self.exit), KILL_TIMEOUT_S)
+
+    async def restart(self) -> None:
+        """A fresh fork in the same walls and workspace."""
+        await self.kill()
+        self._drop_kernel()
+        async with asyncio.timeout(START_TIMEOUT_S):
+            await self._start_kernel(self.jail.best())
+
+    def sample(self) -> Sample:
+        """Processor time so far and the most memory there was."""
+        if self.group is None:
+            return Sample(0.0, 0)
+        return Sample(self.group.cpu_s(), self.group.peak_bytes())
+
+    def settle(self, limits: Limits) -> None:
+        """Take other limits than those it was made with."""
+        if limits == self.limits:
+            return
+        if self.group is not None:
+            self.group.set(limits)
+        if (limits.disk_mb, limits.memory_mb) != (self.limits.disk_mb, self.limits.memory_mb):
+            self._tell_keeper({"op": "resize", **disk_order(limits)})
+        self.limits = limits
+
+    async def close(self) -> None:
+        """End everything and leave nothing behind."""
+        if self._closing:
+            return
+        self._closing = True
+        if self.control is not None:
+            asyncio.get_running_loop().remove_reader(self.control)
+            self.control.close()
+        if self.keeper >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.keeper, signal.SIGKILL)
+            await _gone(self.keeper, KILL_TIMEOUT_S)
+            os.close(self.keeper)
+            self.keeper = -1
+        if self.exit is not None and not self.exit.done():
+            self.exit.set_result(Exit(signal=signal.SIGKILL))
+        self._drop_kernel()
+        self.workspace.close()
+        if self.group is not None:
+            for _ in range(200):
+                if self.group.remove():
+                    break
+                await asyncio.sleep(0.01)
+
+    async def _start_keeper(self) -> None:
+        ours, theirs = wire.pair()
+        ours.setblocking(False)
+        self.control = ours
+        slot = self.jail.slot()
+        joins = self.group.joins if self.group else []
+        with theirs:
+            _, descriptors = await self.jail.init.order(
+                "keeper", [theirs.fileno(), *joins],
+                slot=slot, may_set_groups=self.jail.plan.as_root, **disk_order(self.limits),
+            )  # fmt: skip
+        (self.keeper,) = descriptors
+        received = await _receive(ours)
+        if received is None or received[0]["op"] != "ready":
+            said = received[0]["error"] if received else "it ended"
+            raise StartFailed(f"the sandbox's walls could not be built: {said}")
+        owner = self.jail.plan.ids[0] + slot if self.jail.plan.as_root else None
+        self.workspace = DescriptorWorkspace(received[1][0], owner)
+        asyncio.get_running_loop().add_reader(ours, self._on_keeper)
+
+    async def _start_kernel(self, zygote: Zygote) -> None:
+        ours, theirs = socket.socketpair()
+        out_read, out_write = os.pipe2(os.O_CLOEXEC)
+        err_read, err_write = os.pipe2(os.O_CLOEXEC)
+        kernel = self.kernel = Kernel(ours, {"stdout": out_read, "stderr": err_read})
+        said: list[str] = []
+        kernel.on_event = lambda event: said.append(event.get("text", ""))
+        try:
+            answer, descriptors = await zygote.order(
+                "kernel", [self.keeper, theirs.fileno(), out_write, err_write, *(self.group.joins if self.group else [])],
+                rlimits=rlimits(self.limits), without=[name for name in self.degraded if name in ("landlock", "seccomp")],
+            )  # fmt: skip
+        finally:
+            theirs.close()
+            os.close(out_write)
+            os.close(err_write)
+        (kernel.pidfd,) = descriptors
+        self.exit = zygote.exit_of(int(answer["pid"]))
+        self.is_warm = zygote is self.jail.warm
+        self._oom_kills = self.group.out_of_memory_kills() if self.group else 0
+        await asyncio.wait((kernel.hello, kernel.ended), return_when=asyncio.FIRST_COMPLETED)
+        kernel.on_event = None
+        if not kernel.hello.done():
+            raise StartFailed(f"the kernel did not come up: {''.join(said)[-500:] or 'it ended'}")
+        _check_hello(kernel.hello.result())
+        if kernel.pid_inside is None:
+            raise StartFailed("the kernel did not say that its walls are closed")
+        self._tell_keeper({"op": "kernel", "pid": kernel.pid_inside}, kernel.listeners)
+        kernel.close_listeners()
+
+    def _drop_kernel(self) -> None:
+        if self.kernel is not None:
+            self.kernel.close()
+            self.kernel = None
+
+    async def _exit_facts(self) -> Exit:
+        """How the kernel ended, from whoever knows it: the zygote for the status, the cgroup for the cause."""
+        if self.exit is None:
+            return Exit(broken="it never started")
+        try:
+            facts = await asyncio.wait_for(asyncio.shield(self.exit), KILL_TIMEOUT_S)
+        except TimeoutError:
+            await self.kill()
+            facts = Exit(broken="it stopped answering")
+        broken = self.kernel.ended.result() if self.kernel and self.kernel.ended.done() else facts.broken
+        kills = self.group.out_of_memory_kills() if self.group and self.group.joins else 0
+        oom = kills > self._oom_kills and facts.signal == signal.SIGKILL
+        return Exit(facts.code, facts.signal, oom, broken)
+
+    def _tell_keeper(self, message: wire.Message, descriptors: list[int] | None = None) -> None:
+        if self.control is not None and not self._closing:
+            with contextlib.suppress(OSError):
+                wire.send(self.control, message, descriptors)
+
+    def _on_keeper(self) -> None:
+        """Nothing that the keeper says later matters but its end."""
+        if self.control is None:
+            return
+        try:
+            received = wire.receive(self.control, socket.MSG_CMSG_CLOEXEC)
+        except BlockingIOError:
+            return
+        except OSError:
+            received = None
+        if received is None:
+            asyncio.get_running_loop().remove_reader(self.control)
+
+
+def rlimits(limits: Limits) -> dict[str, int]:
+    """The limits of each process; the cgroup bounds their sum."""
+    return {
+        "RLIMIT_CORE": 0,
+        "RLIMIT_NOFILE": OPEN_FILES,
+        "RLIMIT_FSIZE": limits.disk_mb << 20,
+        "RLIMIT_MEMLOCK": 1 << 16,
+        "RLIMIT_MSGQUEUE": 0,
+    }
+
+
+def disk_order(limits: Limits) -> dict[str, int]:
+    """The size of a sandbox's disk, as its keeper wants to hear it."""
+    return {
+        "disk_bytes": limits.disk_mb << 20,
+        "inodes": max(1024, limits.disk_mb * 64),
+        "memory_kb": limits.memory_mb << 10,
+    }
+
+
+def _check_hello(hello: Event) -> None:
+    if hello.get("protocol") != PROTOCOL or hello.get("digest") != digest():
+        raise StartFailed("the kernel inside is not the one that this Belljar brought; clear the cache folder")
+
+
+async def _receive(end: socket.socket) -> tuple[wire.Message, list[int]] | None:
+    await _readable(end.fileno())
+    return wire.receive(end, socket.MSG_CMSG_CLOEXEC)
+
+
+async def _gone(pidfd: int, timeout: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(_readable(pidfd), timeout)
+
+
+async def _readable(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(descriptor, lambda: future.done() or future.set_result(None))
+    try:
+        await future
+    finally:
+        loop.remove_reader(descriptor)

@@ -1,0 +1,194 @@
+"""The workspace from the host's side: every path is resolved beneath one held descriptor, by the kernel, never by us."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import errno
+import os
+import stat
+import struct
+from collections.abc import Iterator
+
+from belljar.engines.base import Entry
+from belljar.errors import DiskFull, FileError, FileMissing, FileTooLarge, PathRefused
+from belljar_jail import linux
+
+RESOLVE_NO_MAGICLINKS, RESOLVE_BENEATH = 0x02, 0x08
+MAX_LIST_DEPTH = 64
+
+
+class DescriptorWorkspace:
+    """The files of one sandbox, through a descriptor of its folder."""
+
+    def __init__(self, descriptor: int, owner: int | None) -> None:
+        self.descriptor = descriptor
+        self.owner = owner  # the host id that the sandbox's own files have; None when it is ours
+
+    async def write(self, path: str, data: bytes) -> None:
+        """Create or replace a file, with its parents."""
+        await asyncio.to_thread(self._write, path, data)
+
+    async def read(self, path: str, max_bytes: int) -> bytes:
+        """The content of a regular file."""
+        return await asyncio.to_thread(self._read, path, max_bytes)
+
+    async def list(self, path: str, max_entries: int) -> list[Entry]:
+        """Everything beneath a folder; links are listed, not followed."""
+        return await asyncio.to_thread(self._list, path, max_entries)
+
+    async def delete(self, path: str) -> None:
+        """Remove a file, a link or a folder with all it has."""
+        await asyncio.to_thread(self._delete, path)
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def _write(self, path: str, data: bytes) -> None:
+        with _spoken(path):
+            *parents, name = path.split("/")
+            folder = self._make_folders(parents)
+            try:
+                self._replace(folder, name, data)
+            finally:
+                os.close(folder)
+
+    def _make_folders(self, names: list[str]) -> int:
+        current = os.dup(self.descriptor)
+        try:
+            for name in names:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, 0o755, dir_fd=current)
+                    if self.owner is not None:
+                        os.chown(name, self.owner, self.owner, dir_fd=current, follow_symlinks=False)
+                deeper = _open(current, name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+                os.close(current)
+                current = deeper
+        except OSError:
+            os.close(current)
+            raise
+        return current
+
+    def _replace(self, folder: int, name: str, data: bytes) -> None:
+        """Write beside the old file, then put it in its place, so that a full disk loses nothing."""
+        fresh = f".belljar-{os.urandom(6).hex()}"
+        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder)
+        try:
+            if self.owner is not None:
+                os.fchown(file, self.owner, self.owner)
+            view = memoryview(data)
+            while view:
+                view = view[os.write(file, view) :]
+            os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError:
+            os.unlink(fresh, dir_fd=folder)
+            raise
+        finally:
+            os.close(file)
+
+    def _read(self, path: str, max_bytes: int) -> bytes:
+        with _spoken(path):
+            file = _open(self.descriptor, path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+            try:
+                facts = os.fstat(file)
+                if stat.S_ISDIR(facts.st_mode):
+                    raise PathRefused(f"{path!r} is a folder; list it, or name a file in it")
+                if not stat.S_ISREG(facts.st_mode):
+                    raise PathRefused(f"{path!r} is not a regular file")
+                if facts.st_size > max_bytes:
+                    raise FileTooLarge(f"{path!r} has {facts.st_size:,} bytes; at most {max_bytes:,} are read at once")
+                return _read_all(file, max_bytes)
+            finally:
+                os.close(file)
+
+    def _list(self, path: str, max_entries: int) -> list[Entry]:
+        with _spoken(path or "."):
+            folder = _open(self.descriptor, path or ".", os.O_RDONLY | os.O_DIRECTORY)
+            entries: list[Entry] = []
+            _walk(folder, f"{path}/" if path else "", entries, max_entries, MAX_LIST_DEPTH)
+            return entries
+
+    def _delete(self, path: str) -> None:
+        with _spoken(path):
+            parent, _, name = path.rpartition("/")
+            folder = _open(self.descriptor, parent or ".", os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                _remove(folder, name)
+            finally:
+                os.close(folder)
+
+
+def _walk(folder: int, prefix: str, entries: list[Entry], room: int, depth: int) -> None:
+    """List a folder that we hold, then close it."""
+    try:
+        with os.scandir(folder) as found:
+            children = sorted(found, key=lambda entry: entry.name)
+        for child in children:
+            if len(entries) >= room:
+                raise FileError(f"the folder has more than {room:,} entries; list a smaller one")
+            facts = child.stat(follow_symlinks=False)
+            entries.append(Entry(prefix + child.name, _kind(facts.st_mode), facts.st_size, facts.st_mtime))
+            if stat.S_ISDIR(facts.st_mode) and depth:
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    deeper = os.open(
+                        child.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder
+                    )
+                    _walk(deeper, f"{prefix}{child.name}/", entries, room, depth - 1)
+    finally:
+        os.close(folder)
+
+
+def _remove(folder: int, name: str) -> None:
+    facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if not stat.S_ISDIR(facts.st_mode):
+        os.unlink(name, dir_fd=folder)
+        return
+    inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        for child in os.listdir(inner):
+            _remove(inner, child)
+    finally:
+        os.close(inner)
+    os.rmdir(name, dir_fd=folder)
+
+
+def _open(folder: int, path: str, flags: int) -> int:
+    """openat2 that never leaves `folder`, not even for a moment, and follows no magic link."""
+    how = struct.pack("QQQ", flags | os.O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
+    return linux.syscall(
+        "openat2", folder, ctypes.c_char_p(os.fsencode(path)), ctypes.c_char_p(how), ctypes.c_size_t(len(how))
+    )
+
+
+def _read_all(file: int, max_bytes: int) -> bytes:
+    chunks, left = [], max_bytes
+    while left > 0 and (chunk := os.read(file, min(left, 1 << 20))):
+        chunks.append(chunk)
+        left -= len(chunk)
+    return b"".join(chunks)
+
+
+def _kind(mode: int) -> str:
+    kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "symlink"}
+    return kinds.get(stat.S_IFMT(mode), "other")
+
+
+@contextlib.contextmanager
+def _spoken(path: str) -> Iterator[None]:
+    """Say failures of the system in our own words."""
+    try:
+        yield
+    except FileNotFoundError as failure:
+        if isinstance(failure, FileError):
+            raise
+        raise FileMissing(f"there is no {path!r} in the workspace") from None
+    except OSError as failure:
+        if failure.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"the workspace is full: {path!r} does not fit; delete files or raise disk_mb") from None
+        if failure.errno in (errno.EXDEV, errno.ELOOP, errno.ENOTDIR):
+            raise PathRefused(f"{path!r} leads out of the workspace, or through a link or a file") from None
+        raise FileError(f"{path!r}: {failure.strerror}") from None

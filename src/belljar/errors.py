@@ -1,0 +1,85 @@
+"""What Belljar failed to do. What the user's code did is data, in an Execution, and never raised from here (but on request).
+
+SandboxError
+├── InvalidRequest        an argument that cannot be meant: empty code, a limit out of range (also a ValueError)
+├── EngineUnavailable     this engine cannot hold its wall on this machine; carries the health report with the fix
+├── StartFailed           the engine is fine but this sandbox did not come up
+├── SandboxClosed         the sandbox was closed, or its host went away
+├── SandboxNotFound       no sandbox with that id
+├── FileError             a file operation that was refused or failed
+│   ├── FileMissing       there is no such file (also a FileNotFoundError)
+│   ├── PathRefused       the path leaves the workspace, or is not a path (also a ValueError)
+│   ├── FileTooLarge      more bytes than may be moved at once
+│   └── DiskFull          the workspace is full
+├── PackageError          packages could not be resolved, fetched or verified
+└── ExecutionFailed       raised by Execution.raise_for_status() only; carries the execution
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from belljar.engines.base import EngineHealth
+    from belljar.execution import Execution
+
+
+class SandboxError(Exception):
+    """Root of everything Belljar raises."""
+
+
+class InvalidRequest(SandboxError, ValueError):
+    """An argument that cannot be meant."""
+
+
+class EngineUnavailable(SandboxError):
+    """The engine cannot hold its wall on this machine."""
+
+    def __init__(self, message: str, health: EngineHealth | None = None) -> None:
+        super().__init__(message)
+        self.health = health
+
+
+class StartFailed(SandboxError):
+    """The sandbox did not come up."""
+
+
+class SandboxClosed(SandboxError):
+    """The sandbox was closed."""
+
+
+class SandboxNotFound(SandboxError):
+    """No sandbox with that id."""
+
+
+class FileError(SandboxError):
+    """A file operation that was refused or failed."""
+
+
+class FileMissing(FileError, FileNotFoundError):
+    """There is no such file in the sandbox."""
+
+
+class PathRefused(FileError, ValueError):
+    """The path leaves the workspace, or is not a path."""
+
+
+class FileTooLarge(FileError):
+    """More bytes than may be moved at once."""
+
+
+class DiskFull(FileError):
+    """The workspace is full."""
+
+
+class PackageError(SandboxError):
+    """Packages could not be resolved, fetched or verified."""
+
+
+class ExecutionFailed(SandboxError):
+    """The code did not end well; raised on request only."""
+
+    def __init__(self, execution: Execution) -> None:
+        error = execution.error
+        super().__init__(f"{error.name}: {error.value}" if error else execution.status)
+        self.execution = execution

@@ -1,0 +1,20 @@
+"""An environment: one CPython and one read-only folder of packages, named by its content."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What a native sandbox imports from.
+
+    `site` is None for Python alone. `warm` names modules worth importing once, ahead of any sandbox.
+    """
+
+    python: Path
+    site: Path | None = None
+    digest: str = "bare"
+    packages: tuple[str, ...] = ()
+    warm: tuple[str, ...] = ()

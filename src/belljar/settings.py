@@ -1,0 +1,60 @@
+"""Settings of this installation, read from the environment when asked for, never on import."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from belljar.errors import InvalidRequest
+
+PREFIX = "BELLJAR_"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where things are kept and what the operator allows."""
+
+    cache_dir: Path
+    state_dir: Path
+    allow_degraded: bool = False
+    pool_size: int = 2
+
+    @classmethod
+    def load(cls) -> Settings:
+        """Read BELLJAR_* variables over the defaults.
+
+        Raises:
+            InvalidRequest: naming the variable that makes no sense.
+        """
+        return cls(
+            cache_dir=_folder("CACHE_DIR", "XDG_CACHE_HOME", ".cache"),
+            state_dir=_folder("STATE_DIR", "XDG_STATE_HOME", ".local/state"),
+            allow_degraded=_flag("ALLOW_DEGRADED"),
+            pool_size=_whole("POOL_SIZE", default=2, high=64),
+        )
+
+
+def _folder(name: str, base: str, default: str) -> Path:
+    if given := os.environ.get(PREFIX + name):
+        return Path(given).expanduser().absolute()
+    root = os.environ.get(base)
+    return (Path(root) if root else Path.home() / default) / "belljar"
+
+
+def _flag(name: str) -> bool:
+    text = os.environ.get(PREFIX + name, "").strip().lower()
+    if text in ("1", "true", "yes"):
+        return True
+    if text in ("", "0", "false", "no"):
+        return False
+    raise InvalidRequest(f"{PREFIX}{name} must be 1 or 0, not {text!r}")
+
+
+def _whole(name: str, default: int, high: int) -> int:
+    text = os.environ.get(PREFIX + name, "").strip()
+    if not text:
+        return default
+    if not text.isdecimal() or int(text) > high:
+        raise InvalidRequest(f"{PREFIX}{name} must be a whole number from 0 to {high}, not {text!r}")
+    return int(text)

@@ -1,0 +1,69 @@
+"""`belljar doctor`: what this machine can hold, wall by wall, and the exact fix for what it cannot."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from belljar.surfaces.cli.wording import one_line
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from belljar.engines.base import EngineHealth
+
+_PREFERENCE = ("native", "wasm")
+
+
+def command(options: Namespace) -> int:
+    """Print the report; fail when there is no engine for `auto`."""
+    from belljar import compose
+
+    report = describe(compose.health())
+    if options.json:
+        import json
+
+        print(json.dumps(report))
+    else:
+        draw(report)
+    return 0 if report["auto"] else 1
+
+
+def describe(engines: list[EngineHealth]) -> dict[str, Any]:
+    """Everything the report says, as plain data."""
+    import platform
+    from dataclasses import asdict
+    from importlib.metadata import version
+
+    available = {health.engine for health in engines if health.available}
+    return {
+        "belljar": version("belljar"),
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "auto": next((name for name in _PREFERENCE if name in available), None),
+        "engines": [asdict(health) for health in engines],
+    }
+
+
+def draw(report: dict[str, Any]) -> None:
+    """The report for people. Lines are never wrapped: a fix is there to be copied."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
+    for engine in report["engines"]:
+        state = ("available", "green") if engine["available"] else ("not available", "red")
+        console.print(Text.assemble((engine["engine"], "bold"), ": ", state))
+        width = max((len(layer["name"]) for layer in engine["layers"]), default=0)
+        for layer in engine["layers"]:
+            mark = ("holds  ", "green") if layer["holds"] else ("missing", "red")
+            console.print(Text.assemble("  ", mark, f"  {layer['name']:<{width}}  {one_line(layer['detail'])}"))
+            if layer["fix"] and not layer["holds"]:
+                console.print(Text.assemble("           ", ("fix: " + one_line(layer["fix"]), "yellow")))
+        for note in engine["notes"]:
+            console.print(Text(f"  {one_line(note)}", "dim"))
+        console.print()
+    auto = report["auto"] or Text("no engine holds on this machine", "red")
+    console.print(Text.assemble(("auto     ", "bold"), auto))
+    for key in ("belljar", "python", "system"):
+        console.print(Text.assemble((f"{key:<8} ", "bold"), report[key]))

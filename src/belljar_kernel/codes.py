@@ -1,0 +1,41 @@
+"""Which of the protocol's error codes an exception has. Decides by real classes only, never by what an object claims."""
+
+from __future__ import annotations
+
+import errno
+
+_errno_of = OSError.__dict__["errno"].__get__
+
+
+def is_a(error: BaseException, kind: type[BaseException]) -> bool:
+    """isinstance() that never asks the object."""
+    return issubclass(type(error), kind)
+
+
+def code_of(error: BaseException, compiling: bool, interrupted: bool, line: str) -> str:
+    """The code. `line` is the source line that raised, which tells a failed fork from a socket that has no data."""
+    if compiling and not is_a(error, MemoryError):
+        return "PYTHON_SYNTAX_ERROR"
+    if interrupted and is_a(error, KeyboardInterrupt):
+        return "CANCELLED"
+    if is_a(error, ModuleNotFoundError):
+        return "MODULE_NOT_FOUND"
+    if is_a(error, ImportError):
+        return "IMPORT_ERROR"
+    if is_a(error, MemoryError):
+        return "MEMORY_ERROR"
+    if is_a(error, OSError):
+        return _os_code(_errno_of(error), line)
+    if is_a(error, RuntimeError) and error.args == ("can't start new thread",):
+        return "PROCESS_LIMIT"
+    return "RUNTIME_ERROR"
+
+
+def _os_code(number: object, line: str) -> str:
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return "DISK_LIMIT"
+    if number == errno.ENOMEM:
+        return "MEMORY_ERROR"
+    if number == errno.EAGAIN and ("fork" in line or "spawn" in line):
+        return "PROCESS_LIMIT"
+    return "RUNTIME_ERROR"

@@ -1,0 +1,60 @@
+"""The `configure` Request: environment, import path, memory limit, cap of results, and warming up."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from belljar_kernel.kernel import Kernel
+
+
+def configure(kernel: Kernel, request: dict[str, Any]) -> dict[str, Any]:
+    """Do what the Request asks; what it does not name stays."""
+    kernel.surroundings.configure(request.get("env"), request.get("path") or ())
+    if type(request.get("results_bytes")) is int:
+        kernel.results_bytes = max(0, request["results_bytes"])
+    if "data_bytes" in request:
+        _limit_data(request["data_bytes"])
+    if request.get("warm"):
+        warm()
+    return {}
+
+
+def _limit_data(data_bytes: int | None) -> None:
+    try:
+        import resource
+    except ImportError:
+        return  # no such limits here: the engine has its own
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    soft = hard if data_bytes is None else _mapped_now() + data_bytes
+    if hard != resource.RLIM_INFINITY:
+        soft = min(soft, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _mapped_now() -> int:
+    try:
+        with open("/proc/self/status", "rb") as status:
+            for line in status:
+                if line.startswith(b"VmData:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def warm() -> None:
+    pandas = sys.modules.get("pandas")
+    if pandas is None:
+        return
+    from belljar_kernel.formats import bundle_of
+
+    try:
+        bundle_of(pandas.DataFrame({"a": [1, 2, 3], "b": [0.5, None, 1.5], "c": ["x", "y", "z"]}).describe())
+    except Exception:
+        pass  # not the real pandas: there is nothing to warm

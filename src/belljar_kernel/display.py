@@ -1,0 +1,78 @@
+"""What code shows: the value of the last expression, `display()`, and what libraries show. Counts it against the cap."""
+
+from __future__ import annotations
+
+from belljar_kernel import codec
+from belljar_kernel.formats import bundle_of, checked
+from belljar_kernel.value import NotPlainError, plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from belljar_kernel.answer import Answer
+    from belljar_kernel.figures import Figures
+
+RESULTS_BYTES = 16 * 1024 * 1024
+LARGEST_RESULT = 48 * 1024 * 1024  # leaves room in a frame
+
+
+class Results:
+    """The results of one run."""
+
+    def __init__(self, answer: Answer, cap: int, figures: Figures) -> None:
+        self.truncated = False
+        self._answer = answer
+        self._left = cap
+        self._figures = figures
+
+    def show(self, value: object, metadata: dict[str, Any] | None = None, main: bool = False) -> None:
+        """Show a value in all its formats.
+
+        Raises:
+            Exception: whatever the value's own `__repr__` raises.
+        """
+        data, found = self._figures.bundle_of(value, main) or bundle_of(value)
+        self.publish(data, {**found, **_plain_metadata(metadata)}, main)
+
+    def publish(self, data: dict[str, Any], metadata: dict[str, Any], main: bool = False) -> None:
+        """Send a bundle, or as much of it as the cap still allows; what does not fit is dropped and `truncated` set."""
+        kept = {}
+        for mime, content in data.items():
+            size = len(codec.encode(content))
+            if size <= min(self._left, LARGEST_RESULT):
+                self._left -= size
+                kept[mime] = content
+            else:
+                self.truncated = True
+        if kept:
+            self._answer.send("result", {"data": kept, "metadata": metadata, "main": main})
+
+
+class Display:
+    """The function `display` of every sandbox; shows in whichever run is open."""
+
+    def __init__(self) -> None:
+        self.results: Results | None = None
+
+    def __call__(self, *objs: Any, raw: bool = False, metadata: dict[str, Any] | None = None) -> None:
+        """Show objects as results. With `raw` each is a MIME bundle already."""
+        for value in objs:
+            if self.results is None:
+                return
+            if raw:
+                self.results.publish(checked(value), _plain_metadata(metadata))
+            else:
+                self.results.show(value, metadata)
+
+    def __repr__(self) -> str:
+        return "<function display>"
+
+
+def _plain_metadata(metadata: object) -> dict[str, Any]:
+    try:
+        clean = plain(metadata or {}, 1_000_000)
+    except NotPlainError:
+        return {}
+    return clean if type(clean) is dict else {}
+

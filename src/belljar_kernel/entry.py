@@ -1,0 +1,117 @@
+"""Where the kernel meets the outside on engines with descriptors: frames on one private descriptor, streams on 0, 1 and 2."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import belljar_kernel
+from belljar_kernel import codec
+from belljar_kernel.interrupts import Interrupts
+from belljar_kernel.kernel import Kernel
+from belljar_kernel.streams import DescriptorStreams
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+LARGEST_FRAME = 64 * 1024 * 1024
+_read, _write, _exit, _getpid = os.read, os.write, os._exit, os.getpid
+_len, _memoryview = len, memoryview
+
+
+def serve(fd: int, workspace: str = "/workspace") -> NoReturn:
+    """Answer Requests on a descriptor until it ends, then end the process.
+
+    `python -m belljar_kernel FD` does the same in a process of its own; a zygote calls this in a fork of itself.
+    """
+    os.set_inheritable(fd, False)
+    os.set_blocking(fd, True)
+    _claim_stdin(fd)
+    channel = Channel(fd)
+    interrupts = Interrupts()
+    interrupts.install()
+    kernel = Kernel(DescriptorStreams(), workspace=workspace, interrupts=interrupts)
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    try:
+        channel.send(
+            {
+                "type": "hello",
+                "id": 0,
+                "protocol": belljar_kernel.PROTOCOL,
+                "digest": belljar_kernel.digest(),
+                "python": python,
+            }
+        )
+        while (request := channel.receive()) is not None:
+            kernel.handle(request, channel.send)
+    except ConnectionError:
+        pass  # the host went away: nobody is left to tell
+    except BaseException as error:
+        sys.__stderr__ and sys.__stderr__.write(f"belljar kernel: {type(error).__name__}: {error}\n")
+        _exit(70)
+    _exit(0)
+
+
+class Channel:
+    """Frames over one descriptor: four bytes of length, then JSON."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._pid = _getpid()
+
+    def receive(self) -> Any:
+        """The next document, or None at the end. A frame that is not JSON is given as the string it cannot be."""
+        head = self._read_exactly(4)
+        if head is None:
+            return None
+        size = int.from_bytes(head, "big")
+        if size > LARGEST_FRAME:
+            return None
+        frame = self._read_exactly(size)
+        if frame is None:
+            return None
+        try:
+            return codec.decode(frame)
+        except (ValueError, RecursionError):
+            return "not JSON"
+
+    def send(self, document: dict[str, Any]) -> None:
+        """Write one frame, whole.
+
+        Raises:
+            ValueError, TypeError: when the document is not plain JSON data, or too large for a frame.
+            OSError: when nobody reads any more.
+        """
+        if _getpid() != self._pid:
+            _exit(1)
+        body = codec.encode(document)
+        if _len(body) > LARGEST_FRAME:
+            raise ValueError("too large for a frame")
+        rest = _memoryview(_len(body).to_bytes(4, "big") + body)
+        while rest:
+            rest = rest[_write(self._fd, rest) :]
+
+    def _read_exactly(self, size: int) -> bytes | None:
+        content = bytearray()
+        while len(content) < size:
+            chunk = _read(self._fd, min(size - len(content), 1 << 20))
+            if not chunk:
+                return None
+            content += chunk
+        return bytes(content)
+
+
+def _claim_stdin(fd: int) -> None:
+    """Descriptor 0 is /dev/null for the code and its children, whatever the parent left there."""
+    if fd == 0:
+        raise ValueError("the channel cannot be descriptor 0")
+    try:
+        null = os.open(os.devnull, os.O_RDONLY)
+    except OSError:
+        return
+    os.dup2(null, 0)
+    if null == 0:
+        os.set_inheritable(0, True)
+    else:
+        os.close(null)

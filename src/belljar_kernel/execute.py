@@ -1,0 +1,83 @@
+"""Runs code like a notebook cell: names stay, the last expression is the value, top-level await works. Reports to its caller only."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from types import ModuleType
+
+from belljar_kernel.awaiting import run_coroutine
+from belljar_kernel.source import Cell
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType
+    from typing import Any
+
+_COROUTINE = 0x80  # inspect.CO_COROUTINE, without the cost of importing inspect
+_eval = eval
+_dict_of = ModuleType.__dict__["__dict__"].__get__
+_ABSENT = object()
+
+
+class Session:
+    """The `__main__` module that code runs in, and what one run leaves to the next."""
+
+    def __init__(self) -> None:
+        self._module = ModuleType("__main__")
+        self._flags = 0
+        self.namespace: dict[str, Any] = _dict_of(self._module)
+        self.own_names = frozenset({*self.namespace, "__builtins__", "_args"})
+
+    def prepare(self, args: object = _ABSENT) -> None:
+        """Put back what makes the namespace a module, and set `_args` for this run only."""
+        sys.modules["__main__"] = self._module
+        namespace = self.namespace
+        namespace["__name__"] = "__main__"
+        namespace["__builtins__"] = builtins
+        for name in ("__doc__", "__package__", "__loader__", "__spec__"):
+            namespace.setdefault(name, None)
+        if args is _ABSENT:
+            namespace.pop("_args", None)
+        else:
+            namespace["_args"] = args
+
+    def compile(self, code: str, count: int) -> Cell:
+        """The code as a cell, with the `__future__` of earlier ones.
+
+        Raises:
+            SyntaxError: when it is not Python.
+        """
+        return Cell(code, count, self._flags)
+
+    def execute(self, cell: Cell) -> Any:
+        """Run the cell and return the value of its last expression, or None."""
+        self._flags |= cell.flags
+        parts = [cell.body] if cell.last is None else [cell.body, cell.last]
+        if any(part.co_flags & _COROUTINE for part in parts):
+            return run_coroutine(self._execute_async(parts))
+        value = None
+        for part in parts:
+            value = _eval(part, self.namespace)
+        return value if cell.last is not None else None
+
+    async def _execute_async(self, parts: list[CodeType]) -> Any:
+        value = None
+        for part in parts:
+            value = _eval(part, self.namespace)
+            if part.co_flags & _COROUTINE:
+                value = await value
+        return value if len(parts) > 1 else None
+
+
+def exit_status(exit: SystemExit) -> tuple[int, str]:
+    """What `sys.exit` asked for: the exit code, and the text that goes to standard error."""
+    code = SystemExit.__dict__["code"].__get__(exit)
+    if code is None:
+        return 0, ""
+    if type(code) in (int, bool):
+        return (int(code) if 0 <= code <= 255 else code & 0xFF or 1), ""
+    try:
+        return 1, f"{code}\n"
+    except Exception:
+        return 1, ""

@@ -1,0 +1,19 @@
+"""Makes a fresh fork of a zygote its own: what was drawn before the fork is drawn again in none of its children."""
+
+from __future__ import annotations
+
+import sys
+
+
+def after_fork() -> None:
+    """Give this process its own randomness and names, in the modules that are loaded."""
+    modules = sys.modules
+    if "random" in modules:
+        modules["random"].seed()
+    if "numpy.random" in modules:
+        modules["numpy.random"].seed()
+    if "tempfile" in modules:
+        modules["tempfile"]._name_sequence = None
+    if "uuid" in modules:
+        modules["uuid"]._last_timestamp = None
+        modules["uuid"]._node = None

@@ -1,0 +1,93 @@
+"""The source of each run: its name, its lines for tracebacks and `inspect`, and its parts as code. Runs nothing."""
+
+from __future__ import annotations
+
+import linecache
+from _ast import Expr, Expression, Module, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType
+
+SHOWN = "main.py"
+_KEPT = 2000
+_FUTURES = 0x1FE0000  # the compiler flags of `from __future__ import …`, which later cells inherit as in notebooks
+_sources: dict[str, str] = {}
+
+
+class Cell:
+    """The code of one run, compiled: what to execute, and the last expression unless a semicolon silences it."""
+
+    def __init__(self, source: str, count: int, flags: int = 0) -> None:
+        """Register and compile.
+
+        Raises:
+            SyntaxError: for everything that is no Python, also NUL bytes, lone surrogates and nesting without end.
+        """
+        self.name = SHOWN if count <= 1 else f"{SHOWN}[{count}]"
+        source = source.removeprefix("\ufeff")
+        _remember(self.name, source)
+        try:
+            self.body, self.last, self.flags = self._compile(source, flags)
+        except UnicodeEncodeError:
+            raise SyntaxError("the source has lone surrogates, which are not text") from None
+        except (MemoryError, RecursionError) as error:
+            if len(source) > 1_000_000:
+                raise
+            raise SyntaxError(f"the source is nested too deeply ({type(error).__name__} in the parser)") from None
+        except ValueError as error:
+            raise SyntaxError(str(error)) from None
+
+    def _compile(self, source: str, flags: int) -> tuple[CodeType, CodeType | None, int]:
+        flags |= PyCF_ALLOW_TOP_LEVEL_AWAIT
+        tree = compile(source, self.name, "exec", flags | PyCF_ONLY_AST, dont_inherit=True)
+        assert isinstance(tree, Module)
+        statement = tree.body[-1] if tree.body else None
+        last = None
+        if isinstance(statement, Expr) and not _silenced(source, statement):
+            del tree.body[-1]
+            last = Expression(statement.value)
+        body: CodeType = compile(tree, self.name, "exec", flags, dont_inherit=True)
+        flags |= body.co_flags & _FUTURES
+        value: CodeType | None = None
+        if last is not None:
+            value = compile(last, self.name, "eval", flags, dont_inherit=True)
+        return body, value, flags & _FUTURES
+
+
+def is_cell(filename: str) -> bool:
+    """Whether code with this file name came from a run."""
+    return filename in _sources
+
+
+def refresh_lines() -> None:
+    """Give `linecache` back what the code may have cleared."""
+    for name, source in _sources.items():
+        if name not in linecache.cache:
+            _register(name, source)
+
+
+def _silenced(source: str, statement: Expr) -> bool:
+    assert statement.end_lineno is not None and statement.end_col_offset is not None
+    lines = _lines(source)
+    rest = lines[statement.end_lineno - 1].encode("utf-8")[statement.end_col_offset :]
+    return rest.lstrip(b" \t\f").startswith(b";")
+
+
+def _remember(name: str, source: str) -> None:
+    _sources.pop(name, None)
+    _sources[name] = source
+    if len(_sources) > _KEPT:
+        oldest = next(iter(_sources))
+        del _sources[oldest]
+        linecache.cache.pop(oldest, None)
+    _register(name, source)
+
+
+def _register(name: str, source: str) -> None:
+    # Without a modification time linecache never looks for a file of that name.
+    linecache.cache[name] = (len(source), None, _lines(source), name)
+
+
+def _lines(source: str) -> list[str]:
+    return [line + "\n" for line in source.replace("\r\n", "\n").replace("\r", "\n").split("\n")]

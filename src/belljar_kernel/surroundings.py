@@ -1,0 +1,107 @@
+"""Where code runs: environment, working folder, import path and the hooks of `sys`, set before a run and put back after it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_environ = os.environ
+_hooks = {name: getattr(sys, name) for name in ("__excepthook__", "__displayhook__", "__unraisablehook__")}
+
+
+class Surroundings:
+    """Of one kernel. Modules that were imported stay imported: a source that changed since is not read again."""
+
+    def __init__(self, workspace: str) -> None:
+        self.workspace = workspace
+        self._configured: list[str] = []
+        self._for_run: list[str] = []
+        self._before: dict[str, str | None] = {}
+
+    def configure(self, env: Mapping[str, str] | None, path: Iterable[str]) -> None:
+        """Replace the environment, and the folders in which packages are found before the environment's own."""
+        if env is not None:
+            _environ.clear()
+            _environ.update(env)
+            _apply_timezone(env)
+        for folder in self._configured:
+            _discard(folder)
+        python_path = _split(_environ.get("PYTHONPATH", ""), self.workspace)
+        packages = list(path)
+        sys.path[0:0] = python_path
+        at = next((i for i, folder in enumerate(sys.path) if _has_packages(folder)), len(sys.path))
+        sys.path[at:at] = packages
+        self._configured = [*python_path, *packages]
+        importlib.invalidate_caches()
+
+    def enter(self, env: Mapping[str, str], cwd: str | None) -> None:
+        """Make everything as a run expects it.
+
+        Raises:
+            OSError: when the folder cannot be made or entered.
+        """
+        self._restore_hooks()
+        os.environ = _environ
+        self._before = {name: _environ.get(name) for name in env}
+        _environ.update(env)
+        _apply_timezone(env)
+        folder = os.path.join(self.workspace, cwd) if cwd else self.workspace
+        if type(sys.path) is not list:
+            sys.path = [str(entry) for entry in sys.path]
+        if self.workspace not in sys.path:
+            sys.path.insert(0, self.workspace)
+        self._for_run = _split(env.get("PYTHONPATH", ""), folder)
+        if cwd:
+            self._for_run.insert(0, folder)
+        sys.path[1:1] = self._for_run
+        try:
+            os.chdir(folder)
+        except FileNotFoundError:
+            os.makedirs(folder, exist_ok=True)
+            os.chdir(folder)
+        importlib.invalidate_caches()
+
+    def leave(self) -> None:
+        """Take back what was for this run only, also what the code made of exactly those variables."""
+        before, self._before = self._before, {}
+        for name, value in before.items():
+            if value is None:
+                _environ.pop(name, None)
+            else:
+                _environ[name] = value
+        _apply_timezone(before)
+        folders, self._for_run = self._for_run, []
+        for folder in folders:
+            _discard(folder)
+
+    def _restore_hooks(self) -> None:
+        sys.argv = ["main.py"]
+        sys.excepthook = _hooks["__excepthook__"]
+        sys.displayhook = _hooks["__displayhook__"]
+        sys.unraisablehook = _hooks["__unraisablehook__"]
+
+
+def _split(python_path: str, folder: str) -> list[str]:
+    return [os.path.join(folder, entry) for entry in python_path.split(os.pathsep) if entry]
+
+
+def _has_packages(folder: object) -> bool:
+    return isinstance(folder, str) and folder.rstrip("/").endswith(("site-packages", "dist-packages"))
+
+
+def _discard(folder: str) -> None:
+    if type(sys.path) is list and folder in sys.path:
+        sys.path.remove(folder)
+
+
+def _apply_timezone(env: Iterable[str]) -> None:
+    if "TZ" in env:
+        import time
+
+        if hasattr(time, "tzset"):
+            time.tzset()

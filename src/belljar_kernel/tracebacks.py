@@ -1,0 +1,178 @@
+"""Errors of the user's code as data: CPython's own format, user frames only. Never raises, however hostile the exception."""
+
+from __future__ import annotations
+
+import linecache
+import os
+
+from belljar_kernel import source
+from belljar_kernel.codes import code_of, is_a
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import traceback
+    from types import TracebackType
+    from typing import Any
+
+VALUE_CHARS = 64 * 1024
+TRACEBACK_CHARS = 256 * 1024
+_LINE_CHARS = 2000
+_FRAMES = -1000  # as many as CPython prints: the innermost
+_CHAIN = 64
+_type_name = type.__dict__["__name__"].__get__
+_traceback_of = BaseException.__dict__["__traceback__"].__get__
+_cause_of = BaseException.__dict__["__cause__"].__get__
+_context_of = BaseException.__dict__["__context__"].__get__
+
+
+def describe(error: BaseException, cell: str, workspace: str, compiling: bool, interrupted: bool) -> dict[str, Any]:
+    """The `error` object of the protocol. `cell` is the file name of this run's code."""
+    return {
+        "name": name_of(error),
+        "value": cap(text_of(error), VALUE_CHARS),
+        "traceback": render(error, workspace, compiling),
+        "line": _syntax_line(error) if compiling else _line_in(error, cell),
+        "code": code_of(error, compiling, interrupted, innermost_line(error)),
+    }
+
+
+def render(error: BaseException, workspace: str, compiling: bool = False) -> str:
+    """The traceback as CPython would print it, without frames that are not the user's."""
+    try:
+        source.refresh_lines()
+        text = _render(error, workspace, compiling)
+    except Exception:
+        text = f"Traceback (most recent call last):\n{name_of(error)}: {cap(text_of(error), VALUE_CHARS)}\n"
+    return cap(text, TRACEBACK_CHARS)
+
+
+def name_of(error: BaseException) -> str:
+    """The class's own name, which a metaclass cannot change."""
+    return str(_type_name(type(error)))
+
+
+def text_of(error: BaseException) -> str:
+    """The exception's text, in the words of CPython when it has none."""
+    try:
+        text = str.__str__(str(error))
+    except Exception:
+        return "<exception str() failed>"
+    if is_a(error, SyntaxError):
+        filename = SyntaxError.__dict__["filename"].__get__(error)
+        if type(filename) is str and source.is_cell(filename):
+            text = text.replace(f"({filename}, line ", f"({source.SHOWN}, line ")
+    return text
+
+
+def cap(text: str, limit: int) -> str:
+    """The text, or its two ends with an explicit mark between them."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[-half:]}"
+
+
+def chain_of(error: BaseException) -> list[BaseException]:
+    """The exception and what it came from, at most a few more than can be shown."""
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and len(chain) <= _CHAIN and not any(link is seen for seen in chain):
+        chain.append(link)
+        link = _cause_of(link) or _context_of(link)
+    return chain
+
+
+def innermost_line(error: BaseException) -> str:
+    """The source line that raised, wherever it is."""
+    tb: TracebackType | None = _traceback_of(error)
+    if tb is None:
+        return ""
+    while tb.tb_next is not None:
+        tb = tb.tb_next
+    return linecache.getline(tb.tb_frame.f_code.co_filename, tb.tb_lineno)[:_LINE_CHARS]
+
+
+def _line_in(error: BaseException, cell: str) -> int | None:
+    tb: TracebackType | None = _traceback_of(error)
+    line = None
+    while tb is not None:
+        if tb.tb_frame.f_code.co_filename == cell:
+            line = tb.tb_lineno
+        tb = tb.tb_next
+    return line
+
+
+def _syntax_line(error: BaseException) -> int | None:
+    line = SyntaxError.__dict__["lineno"].__get__(error) if is_a(error, SyntaxError) else None
+    return line if type(line) is int else None
+
+
+def _render(error: BaseException, workspace: str, compiling: bool) -> str:
+    import traceback
+
+    chain = chain_of(error)
+    # An endless chain is cut by telling the formatter that it has seen the next link.
+    seen = {id(chain[-1])} if len(chain) > _CHAIN else None
+    tb = None if compiling else _traceback_of(error)
+    formatted = traceback.TracebackException(
+        type(error), error, tb, limit=_FRAMES, compact=True, _seen=seen
+    )  # type: ignore[call-arg, unused-ignore]
+    _clean(formatted, workspace, set())
+    parts, size = [], 0
+    for part in formatted.format():
+        parts.append(part)
+        size += len(part)
+        if size > 4 * TRACEBACK_CHARS:
+            parts.append("…\n")
+            break
+    return "".join(parts)
+
+
+def _clean(formatted: traceback.TracebackException, workspace: str, seen: set[int]) -> None:
+    pending = [formatted]
+    while pending:
+        current: Any = pending.pop()
+        if current is None or id(current) in seen:
+            continue
+        seen.add(id(current))
+        current._str = cap(str(current._str), VALUE_CHARS)
+        notes = getattr(current, "__notes__", None)
+        if type(notes) is list:
+            current.__notes__ = [cap(note, VALUE_CHARS) if type(note) is str else note for note in notes[:100]]
+        if type(getattr(current, "filename", None)) is str:
+            _clean_syntax(current)
+        if current.stack is not None:
+            frames = [_shown(frame) for frame in current.stack if is_user_file(frame.filename, workspace)]
+            current.stack[:] = frames
+        pending += [current.__cause__, current.__context__, *(getattr(current, "exceptions", None) or ())]
+
+
+def _clean_syntax(formatted: Any) -> None:
+    if source.is_cell(formatted.filename):
+        formatted.filename = source.SHOWN
+    if formatted.text is not None and (type(formatted.text) is not str or len(formatted.text) > _LINE_CHARS):
+        formatted.text = None
+
+
+def _shown(frame: traceback.FrameSummary) -> traceback.FrameSummary:
+    line = frame.line
+    if line is not None and len(line) > _LINE_CHARS:
+        kind = type(frame)
+        frame = kind(frame.filename, frame.lineno, frame.name, lookup_line=False, line=line[:200] + " …")
+    if source.is_cell(frame.filename):
+        frame.filename = source.SHOWN
+    return frame
+
+
+def is_user_file(filename: str, workspace: str) -> bool:
+    """Whether code of that file is the user's: of any run, run by `exec`, or a module of the workspace."""
+    if source.is_cell(filename) or filename == "<string>":
+        return True
+    return filename.startswith(workspace + os.sep) and "site-packages" not in filename and "dist-packages" not in filename
+
+
+def show_thread_error(arguments: Any, workspace: str) -> str:
+    """What `threading` prints for an exception that ended a thread."""
+    name = getattr(arguments.thread, "name", None)
+    text = render(arguments.exc_value, workspace) if arguments.exc_value is not None else f"{arguments.exc_type}\n"
+    return f"Exception in thread {name}:\n{text}"

@@ -1,0 +1,145 @@
+"""The last expression as plain JSON data, faithful or not at all. Takes exact types only, so it never runs the user's code."""
+
+from __future__ import annotations
+
+import collections
+import math
+
+from belljar_kernel import codec
+from belljar_kernel.genuine import is_exactly, is_kind_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+JSON_BYTES = 1_000_000
+DEPTH = 50
+ROWS = 1000
+_CELLS = 200_000
+_INT_BITS = 13_287  # 4,000 digits
+_MAPPINGS = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
+
+
+class NotPlainError(Exception):
+    """The object has no faithful form as JSON."""
+
+
+def value_of(result: object) -> Any:
+    """The object as JSON data, or None when it has no such form or one that is too large."""
+    try:
+        value = _Converter().convert(result)
+        return value if len(codec.encode(value)) <= JSON_BYTES else None
+    except Exception:
+        return None
+
+
+def plain(document: object, budget: int) -> Any:
+    """A document that a library made for JSON, checked and copied.
+
+    Raises:
+        NotPlainError: when it is not JSON data, or has more than `budget` parts and characters.
+    """
+    return _Converter(budget).convert(document)
+
+
+def records_of(frame: Any) -> list[dict[str, Any]]:
+    """The first rows of a DataFrame. A cell that has no plain form is its text when it is a time, else null."""
+    rows, columns = frame.shape
+    names = [str(name) for name in frame.columns]
+    head = frame.iloc[: min(ROWS, max(1, _CELLS // max(columns, 1)))]
+    cells = [cells_of(head.iloc[:, index]) for index in range(columns)]
+    return [dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True)] if columns else [{}] * min(rows, ROWS)
+
+
+def cells_of(series: Any) -> list[Any]:
+    """The values of a Series or an Index."""
+    converter = _Converter()
+    return [converter.cell(cell) for cell in series.tolist()]
+
+
+class _Converter:
+    def __init__(self, budget: int = JSON_BYTES) -> None:
+        self._budget = budget
+
+    def convert(self, value: object, depth: int = 0) -> Any:
+        kind = type(value)
+        self._budget -= 1
+        if self._budget < 0 or depth > DEPTH:
+            raise NotPlainError
+        if value is None or kind is bool:
+            return value
+        if kind is str:
+            self._budget -= len(value)  # type: ignore[arg-type]
+            return value
+        if kind is int:
+            if value.bit_length() > _INT_BITS:  # type: ignore[attr-defined]
+                raise NotPlainError
+            return value
+        if kind is float:
+            return value if math.isfinite(value) else None  # type: ignore[arg-type]
+        if kind is list or kind is tuple:
+            return [self.convert(item, depth + 1) for item in value]  # type: ignore[attr-defined]
+        if kind in _MAPPINGS:
+            return self._mapping(value, depth)  # type: ignore[arg-type]
+        return self._foreign(value, depth)
+
+    def cell(self, value: object) -> Any:
+        """A cell of a table: never a reason to give the table up."""
+        if _is_missing(value):
+            return None
+        try:
+            return self.convert(value, DEPTH - 5)
+        except NotPlainError:
+            if self._budget < 0:
+                raise
+        if type(value).__module__ in ("datetime", "decimal", "pandas") or _is_pandas_time(value):
+            return str(value)
+        return None
+
+    def _mapping(self, value: dict[Any, Any], depth: int) -> dict[str, Any]:
+        return {self._key(key): self.convert(item, depth + 1) for key, item in dict.items(value)}
+
+    def _key(self, key: object) -> str:
+        kind = type(key)
+        if kind is str:
+            self._budget -= len(key)  # type: ignore[arg-type]
+            return key  # type: ignore[return-value]
+        if key is None or kind is bool:
+            return {None: "null", True: "true", False: "false"}[key]  # type: ignore[index]
+        if kind is int and key.bit_length() <= _INT_BITS:  # type: ignore[attr-defined]
+            return int.__repr__(key)  # type: ignore[arg-type]
+        if kind is float and math.isfinite(key):  # type: ignore[arg-type]
+            return float.__repr__(key)  # type: ignore[arg-type]
+        if is_kind_of(key, "numpy", "generic") and type(key).__module__ == "numpy":
+            return self._key(key.item())  # type: ignore[attr-defined]
+        raise NotPlainError
+
+    def _foreign(self, value: Any, depth: int) -> Any:
+        if _is_missing(value):
+            return None
+        if is_kind_of(value, "numpy", "generic") and type(value).__module__ == "numpy":
+            item = value.item()
+            if type(item) is type(value):
+                raise NotPlainError
+            return self.convert(item, depth + 1)
+        if is_exactly(value, "numpy", "ndarray"):
+            if value.size > _CELLS:
+                raise NotPlainError
+            return self.convert(value.tolist(), depth)
+        if is_exactly(value, "pandas", "DataFrame"):
+            return records_of(value)
+        if is_exactly(value, "pandas", "Series", "Index", "RangeIndex", "DatetimeIndex"):
+            if len(value) > _CELLS:
+                raise NotPlainError
+            return cells_of(value)
+        raise NotPlainError
+
+
+def _is_missing(value: object) -> bool:
+    return is_exactly(value, "pandas._libs.missing", "NAType") or is_exactly(
+        value, "pandas._libs.tslibs.nattype", "NaTType"
+    )
+
+
+def _is_pandas_time(value: object) -> bool:
+    return is_exactly(value, "pandas", "Timestamp", "Timedelta", "Period", "Interval")

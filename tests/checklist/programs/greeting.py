@@ -1,0 +1,3 @@
+# _args is automatically available
+name = _args.get("name", "World")
+print(f"Hello, {name}!")

@@ -1,0 +1,2 @@
+print('Hello, World!')
+print(f'2 + 2 = {2 + 2}')

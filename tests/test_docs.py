@@ -1,0 +1,147 @@
+"""The docs keep up with the code: every error, code, command and setting has a heading, links lead somewhere, examples run."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from belljar import errors
+from belljar.settings import PREFIX, Settings
+from belljar.surfaces.cli import parser
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+CODES = {
+    *("PYTHON_SYNTAX_ERROR", "MODULE_NOT_FOUND", "IMPORT_ERROR", "RUNTIME_ERROR", "MEMORY_ERROR", "EXECUTION_TIMEOUT"),
+    *("PACKAGE_INSTALL_FAILED", "CANCELLED", "CRASHED", "OUTPUT_LIMIT", "DISK_LIMIT", "PROCESS_LIMIT"),
+}
+
+
+def without_code(page: Path) -> str:
+    return re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def headings(page: Path) -> list[str]:
+    return re.findall(r"^#+ (.+)$", without_code(page), flags=re.MULTILINE)
+
+
+def sections(page: Path) -> dict[str, str]:
+    parts = re.split(r"^#+ (.+)$", page.read_text("utf-8"), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def anchors(page: Path) -> set[str]:
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings(page)}
+
+
+def examples(page: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def run_on_the_host(example: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", example], capture_output=True, text=True, timeout=120, check=False, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def error_classes() -> set[str]:
+    return {name for name, value in inspect.getmembers(errors, inspect.isclass) if value.__module__ == errors.__name__}
+
+
+def commands(of: argparse.ArgumentParser) -> set[str]:
+    found = set()
+    for action in of._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for child in action.choices.values():
+                found |= {child.prog, *commands(child)}
+    return found
+
+
+def settings() -> set[str]:
+    """The variable of every field of Settings, and any other that the host's code spells out."""
+    sources = [path.read_text("utf-8") for path in (ROOT / "src" / "belljar").rglob("*.py")]
+    spelled = {name for source in sources for name in re.findall(r"\bBELLJAR_[A-Z_]*[A-Z]\b", source)}
+    return spelled | {PREFIX + field.name.upper() for field in dataclasses.fields(Settings)}
+
+
+def test_every_error_class_and_every_error_code_has_a_heading() -> None:
+    assert set(headings(DOCS / "errors.md")) == {"Errors", "Exceptions", "Error codes"} | error_classes() | CODES
+
+
+def test_every_error_says_what_happened_why_and_what_to_do() -> None:
+    for name, text in sections(DOCS / "errors.md").items():
+        if name in error_classes() | CODES:
+            assert [word for word in ("What happened", "Why", "What to do") if f"**{word}:**" not in text] == [], name
+
+
+def test_every_error_class_is_drawn_in_the_tree() -> None:
+    assert errors.__doc__ is not None
+    assert set(re.findall(r"\b[A-Z][a-z]+[A-Z]\w+\b(?=  |$)", errors.__doc__, flags=re.MULTILINE)) == error_classes()
+
+
+def test_every_error_code_in_the_source_is_documented() -> None:
+    literal = re.compile(r"""["']([A-Z]+(?:_[A-Z]+)*_(?:ERROR|LIMIT|FAILED|TIMEOUT|NOT_FOUND))["']""")
+    used = {code for path in (ROOT / "src").rglob("*.py") for code in literal.findall(path.read_text("utf-8"))}
+    assert used <= CODES
+
+
+def test_every_command_has_a_heading_and_every_heading_a_command() -> None:
+    documented = {heading for heading in headings(DOCS / "cli.md") if heading.startswith("belljar ")}
+    assert documented == commands(parser.build())
+
+
+def test_every_option_of_a_command_is_in_its_section() -> None:
+    text = (DOCS / "cli.md").read_text("utf-8")
+    for action in parser.build()._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for child in action.choices.values():
+                options = {name for option in child._actions for name in option.option_strings} - {"-h", "--help"}
+                assert [name for name in options if name not in text] == [], child.prog
+
+
+def test_every_setting_has_a_heading_and_every_heading_a_setting() -> None:
+    assert set(headings(DOCS / "settings.md")) - {"Settings"} == settings()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", without_code(page)):
+        path, _, anchor = target.partition("#")
+        linked = (page.parent / path).resolve() if path else page
+        assert linked.exists(), target
+        assert not anchor or anchor in anchors(linked), target
+
+
+def test_architecture_names_only_files_that_exist() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    named = set(re.findall(r"`((?:src|tests|benchmarks|docs)/[^`]*)`", text))
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_readme_names_the_two_commands_first() -> None:
+    first_block = re.search(r"^```sh\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert first_block is not None
+    assert re.findall(r"^make \w+", first_block[1], re.MULTILINE) == ["make run", "make test"]
+
+
+def test_readme_example_does_what_it_says() -> None:
+    (example,) = examples(ROOT / "README.md")
+    output = run_on_the_host(example).splitlines()
+    assert output[0].split() == ["x"]
+    assert output[1:3] == ["count  3.0", "mean   2.0"]
+    assert output[-3:] == ["error RUNTIME_ERROR before", "", "under glass"]
+
+
+@pytest.mark.parametrize("number", range(len(examples(DOCS / "quickstart.md"))))
+def test_quickstart_examples_run(number: int) -> None:
+    run_on_the_host(examples(DOCS / "quickstart.md")[number])
