@@ -86,13 +86,14 @@ class Logs:
 
 @dataclass
 class ExecutionError:
-    """Why the code did not end well. `line` is in the code of this run."""
+    """Why the code did not end well. `line` is in the code of this run; `hint` is the next step, where there is one."""
 
     name: str
     value: str
     traceback: str
     line: int | None
     code: str
+    hint: str | None = None
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""JSON as the protocol writes it: ASCII escapes, no NaN. Bound at import, so that code which patches `json` changes nothing here."""
+"""JSON as the protocol writes it: ASCII escapes, no NaN. Bound at import, so that code which patches `json` has no effect."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from json import JSONDecoder, JSONEncoder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
@@ -15,7 +16,7 @@ class _Encoder(JSONEncoder):
 
 
 _ENCODER = _Encoder(allow_nan=False, separators=(",", ":"))
-_scan = JSONDecoder().scan_once
+_scan: Callable[[str, int], tuple[Any, int]] = vars(JSONDecoder())["scan_once"]
 
 
 def encode(document: object) -> bytes:

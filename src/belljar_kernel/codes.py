@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import errno
 
-_errno_of = OSError.__dict__["errno"].__get__
-
-
-def is_a(error: BaseException, kind: type[BaseException]) -> bool:
-    """isinstance() that never asks the object."""
-    return issubclass(type(error), kind)
+from belljar_kernel.slots import is_a, slot_of
 
 
 def code_of(error: BaseException, compiling: bool, interrupted: bool, line: str) -> str:
@@ -25,8 +20,8 @@ def code_of(error: BaseException, compiling: bool, interrupted: bool, line: str)
     if is_a(error, MemoryError):
         return "MEMORY_ERROR"
     if is_a(error, OSError):
-        return _os_code(_errno_of(error), line)
-    if is_a(error, RuntimeError) and error.args == ("can't start new thread",):
+        return _os_code(slot_of(error, OSError, "errno"), line)
+    if is_a(error, RuntimeError) and slot_of(error, BaseException, "args") == ("can't start new thread",):
         return "PROCESS_LIMIT"
     return "RUNTIME_ERROR"
 

@@ -71,7 +71,9 @@ class _Completer:
         path = [part.strip() for part in match[1].split(".")[:-1]]
         if path:
             return self._attributes(self._resolve(path)), prefix
-        if line[: match.start()].rstrip().endswith(".") or (not prefix and line[-1:] and line[-1] in "0123456789)]}\"'"):
+        if line[: match.start()].rstrip().endswith(".") or (
+            not prefix and line[-1:] and line[-1] in "0123456789)]}\"'"
+        ):
             return {}, ""
         return self._names(prefix), prefix
 

@@ -65,6 +65,11 @@ class Display:
             else:
                 self.results.show(value, metadata)
 
+    def publish(self, data: dict[str, Any], metadata: dict[str, Any]) -> None:
+        """Show a bundle that is ready."""
+        if self.results is not None:
+            self.results.publish(data, metadata)
+
     def __repr__(self) -> str:
         return "<function display>"
 
@@ -75,4 +80,3 @@ def _plain_metadata(metadata: object) -> dict[str, Any]:
     except NotPlainError:
         return {}
     return clean if type(clean) is dict else {}
-

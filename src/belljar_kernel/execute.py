@@ -1,4 +1,4 @@
-"""Runs code like a notebook cell: names stay, the last expression is the value, top-level await works. Reports to its caller only."""
+"""Runs code like a notebook cell: names stay, the last expression is the value, top-level await works. Reports nothing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from types import ModuleType
 
 from belljar_kernel.awaiting import run_coroutine
+from belljar_kernel.slots import module_names, slot_of
 from belljar_kernel.source import Cell
 
 TYPE_CHECKING = False
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 _COROUTINE = 0x80  # inspect.CO_COROUTINE, without the cost of importing inspect
 _eval = eval
-_dict_of = ModuleType.__dict__["__dict__"].__get__
 _ABSENT = object()
 
 
@@ -26,7 +26,7 @@ class Session:
     def __init__(self) -> None:
         self._module = ModuleType("__main__")
         self._flags = 0
-        self.namespace: dict[str, Any] = _dict_of(self._module)
+        self.namespace: dict[str, Any] = module_names(self._module)
         self.own_names = frozenset({*self.namespace, "__builtins__", "_args"})
 
     def prepare(self, args: object = _ABSENT) -> None:
@@ -35,6 +35,7 @@ class Session:
         namespace = self.namespace
         namespace["__name__"] = "__main__"
         namespace["__builtins__"] = builtins
+        namespace.pop("__warningregistry__", None)  # else a cell's warning would hide the same one of a later cell
         for name in ("__doc__", "__package__", "__loader__", "__spec__"):
             namespace.setdefault(name, None)
         if args is _ABSENT:
@@ -72,7 +73,7 @@ class Session:
 
 def exit_status(exit: SystemExit) -> tuple[int, str]:
     """What `sys.exit` asked for: the exit code, and the text that goes to standard error."""
-    code = SystemExit.__dict__["code"].__get__(exit)
+    code = slot_of(exit, SystemExit, "code")
     if code is None:
         return 0, ""
     if type(code) in (int, bool):

@@ -14,13 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from belljar_kernel.display import Display
+
     Bundles = tuple[dict[str, Any], dict[str, Any]]
 
 
 class Figures:
     """What is known about the figures of one kernel."""
 
-    def __init__(self) -> None:
+    def __init__(self, display: Display) -> None:
+        self._display = display
         self._shown: list[Any] = []
         self._backend: str | None = None
 
@@ -29,17 +32,17 @@ class Figures:
         if "MPLBACKEND" not in os.environ:
             module.use("agg")
 
-    def patch_pyplot(self, module: Any, publish: Callable[..., None]) -> None:
+    def patch_pyplot(self, module: Any) -> None:
         """Make `plt.show()` and `fig.show()` show here, where a backend without a screen would only warn."""
 
         def show(*args: object, **kwargs: object) -> None:
             """Show all open figures and close them."""
             for figure in self.open_figures():
-                publish(*self._take(figure))
+                self._display.publish(*self._take(figure))
 
         def show_one(figure: Any, warn: bool = True) -> None:
             """Show this figure and close it."""
-            publish(*self._take(figure))
+            self._display.publish(*self._take(figure))
 
         if getattr(module.show, "__module__", None) != __name__:
             module.show = show
@@ -73,11 +76,11 @@ class Figures:
         managers = pyplot._pylab_helpers.Gcf.figs
         return [managers[number].canvas.figure for number in sorted(managers)]
 
-    def capture(self, publish: Callable[..., None], complain: Callable[[BaseException], None]) -> None:
+    def capture(self, complain: Callable[[BaseException], None]) -> None:
         """Show and close what the code left open. A figure that cannot be drawn is a complaint, not an error."""
         for figure in self.open_figures():
             try:
-                publish(*self._take(figure))
+                self._display.publish(*self._take(figure))
             except Exception as error:
                 complain(error)
 

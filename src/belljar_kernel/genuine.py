@@ -5,19 +5,17 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
+from belljar_kernel.slots import class_bases, class_names, is_a, module_names
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-_dict_of = ModuleType.__dict__["__dict__"].__get__
-_type_dict = type.__dict__["__dict__"].__get__
-_mro_of = type.__dict__["__mro__"].__get__
 
 
 def loaded(module: str) -> dict[str, Any] | None:
     """The names in a module that is loaded; asks the module nothing."""
     found = sys.modules.get(module)
-    return _dict_of(found) if issubclass(type(found), ModuleType) else None
+    return module_names(found) if found is not None and is_a(found, ModuleType) else None
 
 
 def loaded_class(module: str, name: str) -> type | None:
@@ -36,13 +34,13 @@ def is_exactly(value: object, module: str, *names: str) -> bool:
 def is_kind_of(value: object, module: str, name: str) -> bool:
     """Whether the value's class is this one or made from it; never asks the value."""
     kind = loaded_class(module, name)
-    return kind is not None and any(base is kind for base in _mro_of(type(value)))
+    return kind is not None and any(base is kind for base in class_bases(type(value)))
 
 
 def class_attribute(value: object, name: str) -> object:
     """What the value's class says for a name, without running a descriptor; None when it says nothing."""
-    for base in _mro_of(type(value)):
-        found = _type_dict(base).get(name)
+    for base in class_bases(type(value)):
+        found = class_names(base).get(name)
         if found is not None:
             return found
     return None

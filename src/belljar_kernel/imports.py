@@ -27,9 +27,7 @@ class ImportWatch:
             if name not in self._done and name in sys.modules:
                 self._act(name, sys.modules[name])
 
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """The real spec of a watched module, with a loader that tells when it is done."""
         if name not in self._actions or name in self._done:
             return None

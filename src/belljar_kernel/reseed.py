@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 def after_fork() -> None:
     """Give this process its own randomness and names, in the modules that are loaded."""
-    modules = sys.modules
+    modules: dict[str, Any] = dict(sys.modules)
     if "random" in modules:
         modules["random"].seed()
     if "numpy.random" in modules:

@@ -13,7 +13,12 @@ _LOWEST, _HIGHEST = 1000, 10_000
 _table: dict[str, Any] = builtins.__dict__
 _originals = dict(_table)
 _missing = object()
-_getlimit, _setlimit, _settrace, _setprofile = sys.getrecursionlimit, sys.setrecursionlimit, sys.settrace, sys.setprofile
+_getlimit, _setlimit, _settrace, _setprofile = (
+    sys.getrecursionlimit,
+    sys.setrecursionlimit,
+    sys.settrace,
+    sys.setprofile,
+)
 _RecursionError = RecursionError
 
 

@@ -71,9 +71,7 @@ class EventStreams(Streams):
 
     def _open(self, number: int) -> io.TextIOWrapper:
         raw = _EventFile("stdout" if number == 1 else "stderr", number, self._write)
-        return io.TextIOWrapper(
-            io.BufferedWriter(raw), "utf-8", "backslashreplace", newline="\n", line_buffering=True
-        )
+        return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "backslashreplace", newline="\n", line_buffering=True)
 
 
 class _EventFile(io.RawIOBase):

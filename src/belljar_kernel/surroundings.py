@@ -1,4 +1,4 @@
-"""Where code runs: environment, working folder, import path and the hooks of `sys`, set before a run and put back after it."""
+"""Where code runs: environment, working folder, import path and hooks of `sys`; set before a run and put back after it."""
 
 from __future__ import annotations
 

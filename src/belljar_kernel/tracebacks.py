@@ -1,4 +1,4 @@
-"""Errors of the user's code as data: CPython's own format, user frames only. Never raises, however hostile the exception."""
+"""Errors of the user's code as data: CPython's own format, user frames only. Hostile exceptions are shown, not obeyed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import linecache
 import os
 
 from belljar_kernel import source
-from belljar_kernel.codes import code_of, is_a
+from belljar_kernel.codes import code_of
+from belljar_kernel.slots import cause_of, class_name, context_of, is_a, slot_of, traceback_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import traceback
-    from types import TracebackType
     from typing import Any
 
 VALUE_CHARS = 64 * 1024
@@ -19,10 +19,6 @@ TRACEBACK_CHARS = 256 * 1024
 _LINE_CHARS = 2000
 _FRAMES = -1000  # as many as CPython prints: the innermost
 _CHAIN = 64
-_type_name = type.__dict__["__name__"].__get__
-_traceback_of = BaseException.__dict__["__traceback__"].__get__
-_cause_of = BaseException.__dict__["__cause__"].__get__
-_context_of = BaseException.__dict__["__context__"].__get__
 
 
 def describe(error: BaseException, cell: str, workspace: str, compiling: bool, interrupted: bool) -> dict[str, Any]:
@@ -48,7 +44,7 @@ def render(error: BaseException, workspace: str, compiling: bool = False) -> str
 
 def name_of(error: BaseException) -> str:
     """The class's own name, which a metaclass cannot change."""
-    return str(_type_name(type(error)))
+    return class_name(type(error))
 
 
 def text_of(error: BaseException) -> str:
@@ -58,7 +54,7 @@ def text_of(error: BaseException) -> str:
     except Exception:
         return "<exception str() failed>"
     if is_a(error, SyntaxError):
-        filename = SyntaxError.__dict__["filename"].__get__(error)
+        filename = slot_of(error, SyntaxError, "filename")
         if type(filename) is str and source.is_cell(filename):
             text = text.replace(f"({filename}, line ", f"({source.SHOWN}, line ")
     return text
@@ -78,13 +74,13 @@ def chain_of(error: BaseException) -> list[BaseException]:
     link: BaseException | None = error
     while link is not None and len(chain) <= _CHAIN and not any(link is seen for seen in chain):
         chain.append(link)
-        link = _cause_of(link) or _context_of(link)
+        link = cause_of(link) or context_of(link)
     return chain
 
 
 def innermost_line(error: BaseException) -> str:
     """The source line that raised, wherever it is."""
-    tb: TracebackType | None = _traceback_of(error)
+    tb = traceback_of(error)
     if tb is None:
         return ""
     while tb.tb_next is not None:
@@ -93,7 +89,7 @@ def innermost_line(error: BaseException) -> str:
 
 
 def _line_in(error: BaseException, cell: str) -> int | None:
-    tb: TracebackType | None = _traceback_of(error)
+    tb = traceback_of(error)
     line = None
     while tb is not None:
         if tb.tb_frame.f_code.co_filename == cell:
@@ -103,7 +99,7 @@ def _line_in(error: BaseException, cell: str) -> int | None:
 
 
 def _syntax_line(error: BaseException) -> int | None:
-    line = SyntaxError.__dict__["lineno"].__get__(error) if is_a(error, SyntaxError) else None
+    line = slot_of(error, SyntaxError, "lineno") if is_a(error, SyntaxError) else None
     return line if type(line) is int else None
 
 
@@ -113,10 +109,8 @@ def _render(error: BaseException, workspace: str, compiling: bool) -> str:
     chain = chain_of(error)
     # An endless chain is cut by telling the formatter that it has seen the next link.
     seen = {id(chain[-1])} if len(chain) > _CHAIN else None
-    tb = None if compiling else _traceback_of(error)
-    formatted = traceback.TracebackException(
-        type(error), error, tb, limit=_FRAMES, compact=True, _seen=seen
-    )  # type: ignore[call-arg, unused-ignore]
+    tb = None if compiling else traceback_of(error)
+    formatted = traceback.TracebackException(type(error), error, tb, limit=_FRAMES, compact=True, _seen=seen)  # type: ignore[call-arg, unused-ignore]
     _clean(formatted, workspace, set())
     parts, size = [], 0
     for part in formatted.format():
@@ -168,11 +162,4 @@ def is_user_file(filename: str, workspace: str) -> bool:
     """Whether code of that file is the user's: of any run, run by `exec`, or a module of the workspace."""
     if source.is_cell(filename) or filename == "<string>":
         return True
-    return filename.startswith(workspace + os.sep) and "site-packages" not in filename and "dist-packages" not in filename
-
-
-def show_thread_error(arguments: Any, workspace: str) -> str:
-    """What `threading` prints for an exception that ended a thread."""
-    name = getattr(arguments.thread, "name", None)
-    text = render(arguments.exc_value, workspace) if arguments.exc_value is not None else f"{arguments.exc_type}\n"
-    return f"Exception in thread {name}:\n{text}"
+    return filename.startswith(workspace + os.sep) and "-packages/" not in filename

@@ -1,4 +1,4 @@
-"""The last expression as plain JSON data, faithful or not at all. Takes exact types only, so it never runs the user's code."""
+"""The last expression as plain JSON data, faithful or not at all. Takes exact types only, so that no user code runs."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def plain(document: object, budget: int) -> Any:
 
 def records_of(frame: Any) -> list[dict[str, Any]]:
     """The first rows of a DataFrame. A cell that has no plain form is its text when it is a time, else null."""
-    rows, columns = frame.shape
+    columns = frame.shape[1]
     names = [str(name) for name in frame.columns]
     head = frame.iloc[: min(ROWS, max(1, _CELLS // max(columns, 1)))]
     cells = [cells_of(head.iloc[:, index]) for index in range(columns)]
-    return [dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True)] if columns else [{}] * min(rows, ROWS)
+    return [dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True)]
 
 
 def cells_of(series: Any) -> list[Any]:
@@ -61,7 +61,7 @@ class _Converter:
     def __init__(self, budget: int = JSON_BYTES) -> None:
         self._budget = budget
 
-    def convert(self, value: object, depth: int = 0) -> Any:
+    def convert(self, value: Any, depth: int = 0) -> Any:
         kind = type(value)
         self._budget -= 1
         if self._budget < 0 or depth > DEPTH:
@@ -69,18 +69,18 @@ class _Converter:
         if value is None or kind is bool:
             return value
         if kind is str:
-            self._budget -= len(value)  # type: ignore[arg-type]
+            self._budget -= len(value)
             return value
         if kind is int:
-            if value.bit_length() > _INT_BITS:  # type: ignore[attr-defined]
+            if value.bit_length() > _INT_BITS:
                 raise NotPlainError
             return value
         if kind is float:
-            return value if math.isfinite(value) else None  # type: ignore[arg-type]
+            return value if math.isfinite(value) else None
         if kind is list or kind is tuple:
-            return [self.convert(item, depth + 1) for item in value]  # type: ignore[attr-defined]
+            return [self.convert(item, depth + 1) for item in value]
         if kind in _MAPPINGS:
-            return self._mapping(value, depth)  # type: ignore[arg-type]
+            return self._mapping(value, depth)
         return self._foreign(value, depth)
 
     def cell(self, value: object) -> Any:
@@ -99,19 +99,19 @@ class _Converter:
     def _mapping(self, value: dict[Any, Any], depth: int) -> dict[str, Any]:
         return {self._key(key): self.convert(item, depth + 1) for key, item in dict.items(value)}
 
-    def _key(self, key: object) -> str:
+    def _key(self, key: Any) -> str:
         kind = type(key)
         if kind is str:
-            self._budget -= len(key)  # type: ignore[arg-type]
-            return key  # type: ignore[return-value]
+            self._budget -= len(key)
+            return str(key)
         if key is None or kind is bool:
-            return {None: "null", True: "true", False: "false"}[key]  # type: ignore[index]
-        if kind is int and key.bit_length() <= _INT_BITS:  # type: ignore[attr-defined]
-            return int.__repr__(key)  # type: ignore[arg-type]
-        if kind is float and math.isfinite(key):  # type: ignore[arg-type]
-            return float.__repr__(key)  # type: ignore[arg-type]
+            return {None: "null", True: "true", False: "false"}[key]
+        if kind is int and key.bit_length() <= _INT_BITS:
+            return int.__repr__(key)
+        if kind is float and math.isfinite(key):
+            return float.__repr__(key)
         if is_kind_of(key, "numpy", "generic") and type(key).__module__ == "numpy":
-            return self._key(key.item())  # type: ignore[attr-defined]
+            return self._key(key.item())
         raise NotPlainError
 
     def _foreign(self, value: Any, depth: int) -> Any:

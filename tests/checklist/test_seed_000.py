@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import socket
 import statistics
 import subprocess
@@ -26,7 +28,7 @@ def test_a01_email_validation_prints_exactly_the_given_block(shared, program):
 
 
 def test_a02_sales_statistics_match_a_local_calculation(shared, program):
-    growth = statistics.fmean((after - before) / before * 100 for before, after in zip(SALES, SALES[1:], strict=False))
+    growth = statistics.fmean((after - before) / before * 100 for before, after in itertools.pairwise(SALES))
     ex = shared.run(program("sales_statistics.py"))
     assert ex.stdout.splitlines() == [
         "Sales Analysis Report",
@@ -185,8 +187,6 @@ def test_a53_no_credential_of_the_host_is_in_the_sandbox():
 
 
 def _inherited() -> dict[str, str]:
-    import os
-
     kept = ("HOME", "PYTHONPATH", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "LANG")
     return {name: value for name, value in os.environ.items() if name in kept or name.startswith("BELLJAR_")}
 

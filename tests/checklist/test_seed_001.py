@@ -110,7 +110,21 @@ def test_b16_completion_knows_modules_and_the_users_own_objects(fresh):
 
 
 def test_b21_quotes_docstrings_unicode_and_backslashes_survive(shared):
-    texts = ['"""', "'''", "\\n", "\n", "\\", "\t\\t", "ünï 🐍 ☃", "r'\\d+'", "{x} %s $HOME", "\x00\x7f", "a\r\nb", "", " "]
+    texts = [
+        '"""',
+        "'''",
+        "\\n",
+        "\n",
+        "\\",
+        "\t\\t",
+        "ünï 🐍 ☃",
+        "r'\\d+'",
+        "{x} %s $HOME",
+        "\x00\x7f",
+        "a\r\nb",
+        "",
+        " ",
+    ]
     for text in texts:
         ex = shared.run(f"s = {text!r}\nprint(s, end='')\ns")
         assert (ex.stdout, ex.value) == (text, text)

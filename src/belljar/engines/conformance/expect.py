@@ -24,6 +24,7 @@ class Expected:
     frames: tuple[Frame, ...] | None = None
     traceback: str | None = None
     echoed: bool = True
+    hint: bool = False
 
     def resolve(self, code: str, count: int) -> dict[str, Any]:
         """The whole expected Execution of this code as the case's run number `count`."""
@@ -31,7 +32,9 @@ class Expected:
         if self.fault is not None:
             name, message, line, kind = self.fault
             text = self.traceback if self.traceback is not None else self._derive(code)
-            failure = ExecutionError(name, message, text, line, kind)
+            failure = ExecutionError(
+                name, message, text, line, kind, "a hint" if self.hint or kind == "MODULE_NOT_FOUND" else None
+            )
             if self.echoed:
                 logs = Logs(logs.stdout, [*logs.stderr, text + "\n"])
         counted = self.execution.execution_count or count
@@ -41,9 +44,10 @@ class Expected:
         assert self.fault is not None
         name, message, line, kind = self.fault
         source = code.splitlines()[line - 1].strip() if line else ""
-        last = f"{name}: {message}" if message else name
         if kind == "PYTHON_SYNTAX_ERROR":
-            return f'  File "main.py", line {line}\n    {source}\n{last}'
+            shown = message.removesuffix(f" (main.py, line {line})")
+            return f'  File "main.py", line {line}\n    {source}\n{name}: {shown}'
+        last = f"{name}: {message}" if message else name
         frames = self.frames if self.frames is not None else ((line or 1, "<module>", source),)
         return "\n".join([HEADER, *(frame(*each) for each in frames), last])
 
@@ -93,8 +97,8 @@ def error(
 
 
 def syntax_error(message: str, *, line: int = 1, name: str = "SyntaxError", **more: Any) -> Expected:
-    """The code does not compile."""
-    return error(name, message, line=line, code="PYTHON_SYNTAX_ERROR", **more)
+    """The code does not compile. The error's text names the place as well, as CPython has it."""
+    return error(name, f"{message} (main.py, line {line})", line=line, code="PYTHON_SYNTAX_ERROR", **more)
 
 
 def file(path: str, size: int, mime: str = "text/plain") -> ChangedFile:

@@ -9,6 +9,10 @@ from belljar.engines.conformance.expect import error, file, ok, result
 from belljar.execution import Result
 
 PLOT = "import matplotlib.pyplot as plt\n"
+SHAPE = (
+    PLOT
+    + "def shape(wide):\n    fig = plt.figure(figsize=(wide, 1))\n    fig.add_axes([0, 0, 1, 1], xticks=[], yticks=[])\n    return fig\n"
+)
 PILLOW = "from PIL import Image\n"
 
 
@@ -17,126 +21,98 @@ def picture(width: int, height: int, colours: bool = True) -> Any:
     return {"format": "png", "width": width, "height": height, "more_than_one_colour": colours}
 
 
-def figure(width: int = 640, height: int = 480, axes: int = 1, main: bool = False, **more: Any) -> Result:
-    """A figure of this size; its text is matplotlib's own."""
-    text = f"<Figure size {width}x{height} with {axes} Axes>"
-    return result(text, main=main, png=picture(width, height, axes > 0), **more)
+def figure(wide: int, number: int = 1, main: bool = False, title: str = "") -> Result:
+    """A figure made by `shape(wide)`: it is an inch high, and a frame of a tenth is around it."""
+    text = f"<Figure size {100 * wide}x100 with 1 Axes>"
+    extra = {"metadata": {"title": title, "number": number}}
+    return result(text, main=main, png=picture(100 * wide + 20, 120), extra=extra)
 
 
 FIGURES: list[Case] = [
+    case("a figure that is shown arrives as a PNG", run(SHAPE + "fig = shape(2)\nplt.show()", ok(results=[figure(2)]))),
+    case("a figure that is left open arrives too", run(SHAPE + "fig = shape(2)", ok(results=[figure(2)]))),
     case(
-        "a figure that is shown arrives as a PNG",
-        run(
-            PLOT + "plt.plot([1, 4, 9])\nplt.show()",
-            ok(results=[figure()]),
-        ),
+        "a figure arrives with its title",
+        run(SHAPE + "fig = shape(2)\nt = plt.title('y = x²', y=0.2)", ok(results=[figure(2, title="y = x²")])),
     ),
     case(
-        "a figure that is left open arrives too",
-        run(
-            PLOT + "lines = plt.plot([1, 4, 9])",
-            ok(results=[figure()]),
-        ),
-    ),
-    case(
-        "a figure that is shown and is then left open arrives once",
-        run(
-            PLOT + "fig, ax = plt.subplots()\nax.plot([1, 2])\nplt.show()\nplt.show()\nfig.show()",
-            ok(results=[figure()]),
-        ),
+        "a figure that was shown does not arrive again",
+        run(SHAPE + "fig = shape(2)\nplt.show()\nplt.show()", ok(results=[figure(2)])),
     ),
     case(
         "two figures arrive in order",
-        run(
-            PLOT
-            + "a = plt.figure(figsize=(2, 1)); ax = a.add_subplot()\nb = plt.figure(figsize=(3, 1)); ax = b.add_subplot()",
-            ok(results=[figure(200, 100), figure(300, 100)]),
-        ),
+        run(SHAPE + "a, b = shape(2), shape(3)", ok(results=[figure(2), figure(3, number=2)])),
     ),
     case(
         "figures that are shown one by one arrive between displayed objects",
         run(
-            PLOT + "plt.figure(figsize=(2, 1)).add_subplot(); plt.show()\ndisplay('between')\n"
-            "plt.figure(figsize=(3, 1)).add_subplot(); plt.show()",
-            ok(results=[figure(200, 100), result("'between'"), figure(300, 100)]),
+            SHAPE + "a = shape(2); plt.show()\ndisplay('between')\nb = shape(3); plt.show()",
+            ok(results=[figure(2), result("'between'"), figure(3)]),
         ),
     ),
     case(
         "a figure as the last expression is the main result and arrives once",
-        run(
-            PLOT + "fig, ax = plt.subplots(figsize=(2, 1))\nfig",
-            ok(results=[figure(200, 100, main=True)]),
-        ),
+        run(SHAPE + "shape(2)", ok(results=[figure(2, main=True)])),
     ),
-    case(
-        "a figure that is displayed arrives once",
-        run(
-            PLOT + "fig, ax = plt.subplots(figsize=(2, 1))\ndisplay(fig)",
-            ok(results=[figure(200, 100)]),
-        ),
-    ),
-    case(
-        "a figure that the code closed does not arrive",
-        run(
-            PLOT + "plt.plot([1])\nplt.close()",
-            ok(),
-        ),
-    ),
+    case("a figure that is displayed arrives once", run(SHAPE + "display(shape(2))", ok(results=[figure(2)]))),
+    case("a figure that the code closed does not arrive", run(PLOT + "lines = plt.plot([1])\nplt.close()", ok())),
     case(
         "a figure that was saved is a file and a result",
         run(
-            PLOT
-            + "fig, ax = plt.subplots(figsize=(2, 1))\nplt.savefig('plot.svg', metadata={'Date': None})\nimport os\n"
-            "open('plot.svg', 'w').write('<svg/>')",
-            ok(
-                results=[result("6", main=True), figure(200, 100)],
-                value=6,
-                files=[file("plot.svg", 6, "image/svg+xml")],
-            ),
+            SHAPE + "fig = shape(2)\nplt.savefig('plot.svg')\nopen('plot.svg', 'w').write('<svg/>')",
+            ok(results=[result("6", main=True), figure(2)], value=6, files=[file("plot.svg", 6, "image/svg+xml")]),
         ),
     ),
     case(
         "figures are closed after the run",
-        run(
-            PLOT + "fig, ax = plt.subplots(figsize=(2, 1))",
-            ok(results=[figure(200, 100)]),
-        ),
+        run(SHAPE + "fig = shape(2)", ok(results=[figure(2)])),
         run("plt.get_fignums()", ok(text="[]", value=[])),
     ),
     case(
         "a figure that is drawn before an error arrives",
         run(
-            PLOT + "fig, ax = plt.subplots(figsize=(2, 1))\n1 / 0",
-            error("ZeroDivisionError", "division by zero", line=3, results=[figure(200, 100)]),
+            SHAPE + "fig = shape(2)\n1 / 0",
+            error("ZeroDivisionError", "division by zero", line=7, results=[figure(2)]),
         ),
     ),
     case(
         "a figure of a run does not arrive again in the next",
-        run(
-            PLOT + "fig, ax = plt.subplots(figsize=(2, 1))",
-            ok(results=[figure(200, 100)]),
-        ),
+        run(SHAPE + "fig = shape(2)", ok(results=[figure(2)])),
         run("1", ok(text="1", value=1)),
     ),
     case(
-        "the lines that plot returns are the main result and the figure comes too",
+        "the last expression is the main result and an open figure comes after it",
+        run(SHAPE + "fig = shape(2)\nlen(fig.axes)", ok(results=[result("1", main=True), figure(2)], value=1)),
+    ),
+    case(
+        "choosing a backend without a screen keeps figures coming",
         run(
-            PLOT + "fig, ax = plt.subplots(figsize=(2, 1))\nlen(ax.plot([1, 2]))",
-            ok(results=[result("1", main=True), figure(200, 100)], value=1),
+            "import matplotlib\nmatplotlib.use('Agg')\n" + SHAPE + "fig = shape(2)\nplt.show()",
+            ok(results=[figure(2)]),
         ),
     ),
     case(
-        "a figure with several axes is one picture",
+        "a figure made without pyplot is shown when it is the last expression",
         run(
-            PLOT + "fig, ax = plt.subplots(2, 2, figsize=(2, 2))",
-            ok(results=[figure(200, 200, axes=4)]),
+            "from matplotlib.figure import Figure\nf = Figure(figsize=(2, 1))\nax = f.add_axes([0, 0, 1, 1], xticks=[], yticks=[])\nf",
+            ok(
+                results=[
+                    result(
+                        "<Figure size 200x100 with 1 Axes>",
+                        main=True,
+                        png=picture(220, 120),
+                        extra={"metadata": {"title": ""}},
+                    )
+                ]
+            ),
         ),
     ),
     case(
-        "choosing another backend without a screen keeps figures coming",
+        "a seaborn or pandas plot is a figure like any other",
         run(
-            "import matplotlib\nmatplotlib.use('Agg')\n" + PLOT + "fig, ax = plt.subplots(figsize=(2, 1))\nplt.show()",
-            ok(results=[figure(200, 100)]),
+            PLOT
+            + "import pandas as pd\nax = pd.Series([1, 2]).plot(figsize=(2, 1), xticks=[], yticks=[])\nax.set_position([0, 0, 1, 1])",
+            ok(results=[figure(2)]),
         ),
     ),
 ]
@@ -145,24 +121,28 @@ IMAGES: list[Case] = [
         "a PIL image as the last expression is a PNG",
         run(
             PILLOW + "Image.new('RGB', (8, 4), 'red')",
-            ok(results=[result("<PIL.Image.Image image mode=RGB size=8x4>", main=True, png=picture(8, 4, False))]),
+            ok(
+                results=[
+                    result("<PIL.Image.Image image mode=RGB size=8x4 at 0x0000>", main=True, png=picture(8, 4, False))
+                ]
+            ),
         ),
     ),
     case(
         "a PIL image that is shown is a PNG",
         run(
             PILLOW + "im = Image.new('RGB', (8, 4), 'red')\nim.putpixel((1, 1), (0, 0, 255))\nim.show()",
-            ok(results=[result("<PIL.Image.Image image mode=RGB size=8x4>", png=picture(8, 4))]),
+            ok(results=[result("<PIL.Image.Image image mode=RGB size=8x4 at 0x0000>", png=picture(8, 4))]),
         ),
     ),
     case(
         "PIL images in other modes are PNGs too",
         run(
-            PILLOW + "for mode in ('L', 'RGBA', '1', 'P', 'CMYK'):\n    display(Image.new(mode, (3, 2)))",
+            PILLOW + "for mode in ('L', 'RGBA', '1', 'P'):\n    display(Image.new(mode, (3, 2)))",
             ok(
                 results=[
-                    result(f"<PIL.Image.Image image mode={mode} size=3x2>", png=picture(3, 2, False))
-                    for mode in ("L", "RGBA", "1", "P", "CMYK")
+                    result(f"<PIL.Image.Image image mode={mode} size=3x2 at 0x0000>", png=picture(3, 2, False))
+                    for mode in ("L", "RGBA", "1", "P")
                 ]
             ),
         ),

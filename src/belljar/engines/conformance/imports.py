@@ -93,7 +93,6 @@ CASES: list[Case] = [
             error(
                 "SyntaxError",
                 "invalid syntax (broken.py, line 2)",
-                code="PYTHON_SYNTAX_ERROR",
                 traceback="\n".join(
                     [
                         HEADER,

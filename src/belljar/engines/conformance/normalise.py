@@ -2,7 +2,8 @@
 
 - Measured: `usage` becomes "measured" when it is plausible; `sandbox_id` becomes "id" when it is a UUID.
 - The engine's own: `engine` and `degraded` are dropped.
-- `logs` are joined, because where one chunk ends depends on timing; `state_reason` becomes whether there is one.
+- `logs` are joined, because where one chunk ends depends on timing; `state_reason` and
+  `error.hint`, which are sentences for people, become whether there is one.
 - Tracebacks lose their caret lines, and addresses (`at 0x…`) lose their digits.
 - Texts in which CPython's minor versions differ take one wording (WORDING).
 - Images become format, size and whether they have more than one colour; tables in html lose style and white space.
@@ -18,7 +19,7 @@ from typing import Any
 from belljar.engines.conformance import picture
 
 CARETS = re.compile(r"^ +[~^]+[~^ ]*\n", re.MULTILINE)
-ADDRESS = re.compile(r"\b0x[0-9a-f]{4,16}\b")
+ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,16}\b")
 WORDING: tuple[tuple[str, str], ...] = (
     (r"integer (?:division or )?modulo by zero|division by zero", "division by zero"),
     (r" \((?:unknown location|/[^()\n]*)\)", " (somewhere)"),
@@ -47,6 +48,7 @@ def normalise(execution: dict[str, Any]) -> dict[str, Any]:
     seen["logs"] = {name: _wording(text) for name, text in seen["logs"].items()}
     if seen["error"] is not None:
         seen["error"] = {key: _wording(value) for key, value in seen["error"].items()}
+        seen["error"]["hint"] = bool(seen["error"]["hint"])
     return seen
 
 

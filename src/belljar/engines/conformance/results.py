@@ -160,12 +160,32 @@ CASES: list[Case] = [
         ),
     ),
     case(
-        "results over their cap are dropped and marked",
+        "formats over the cap of results are dropped and marked",
         run(
-            "display('x' * 200_000_000)\ndisplay('small')",
-            ok(results=[result("'small'")], truncated=True),
+            "class Big:\n    def __repr__(self): return 'Big'\n    def _repr_svg_(self): return 'x' * 20_000_000\n"
+            "display(Big())\ndisplay('small')",
+            ok(results=[result("Big"), result("'small'")], truncated=True),
         ),
-        memory_mb=1024,
+    ),
+    case(
+        "a repr that raises is the error of the run",
+        run(
+            "class Bad:\n    def __repr__(self):\n        raise ValueError('shy')\nBad()",
+            error("ValueError", "shy", line=3, frames=[(3, "__repr__", "raise ValueError('shy')")]),
+        ),
+        run("1", ok(text="1", value=1)),
+    ),
+    case(
+        "a repr that is no text is the error of the run",
+        run(
+            "class Bad:\n    def __repr__(self): return 5\nBad()",
+            error(
+                "TypeError",
+                "__repr__ returned non-string (type int)",
+                line=None,
+                traceback="TypeError: __repr__ returned non-string (type int)",
+            ),
+        ),
     ),
     case(
         "a sympy expression is text and latex",

@@ -28,6 +28,8 @@ def run_case(factory: SandboxFactory, case: Case) -> list[str]:
         for number, step in enumerate(case.steps, 1):
             if isinstance(step, steps.Run | steps.Interrupted) and not isinstance(step.expected, Raises):
                 count += 1
+            if isinstance(step, steps.Reset):
+                count = 0
             differences += [f"step {number}: {each}" for each in _apply(sandbox, step, count)]
         return differences
 

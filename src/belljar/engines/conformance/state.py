@@ -140,7 +140,7 @@ CASES: list[Case] = [
         "a fresh sandbox has no names but Python's own",
         run(
             "[n for n in globals() if not n.startswith('__')]",
-            ok(text="['display']", value=["display"]),
+            ok(text="[]", value=[]),
         ),
     ),
     case(

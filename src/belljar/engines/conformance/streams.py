@@ -167,7 +167,7 @@ CASES: list[Case] = [
         "output over the cap is dropped and marked, and the run is still fine",
         run(
             "print('x' * 5000)",
-            ok("x" * 1000, truncated=True),
+            ok("x" * 1048, truncated=True),
         ),
         output_mb=0.001,
     ),
@@ -175,11 +175,11 @@ CASES: list[Case] = [
         "many small writes over the cap are marked too",
         run(
             "for i in range(5000):\n    print('y', end='')",
-            ok("y" * 1000, truncated=True),
+            ok("y" * 1048, truncated=True),
         ),
         output_mb=0.001,
     ),
-    case("output that just fits is whole", run("print('x' * 999)", ok("x" * 999 + "\n")), output_mb=0.001),
+    case("output that just fits is whole", run("print('x' * 1047)", ok("x" * 1047 + "\n")), output_mb=0.001),
     case(
         "the cap is for each run, not for the sandbox",
         run("print('x' * 900)", ok("x" * 900 + "\n")),
@@ -188,7 +188,7 @@ CASES: list[Case] = [
     ),
     case(
         "a result still arrives after output over the cap",
-        run("print('x' * 5000)\n41 + 1", ok("x" * 1000, text="42", value=42, truncated=True)),
+        run("print('x' * 5000)\n41 + 1", ok("x" * 1048, text="42", value=42, truncated=True)),
         output_mb=0.001,
     ),
     case(

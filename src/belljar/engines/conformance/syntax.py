@@ -50,7 +50,13 @@ CASES: list[Case] = [
         "tabs mixed with spaces",
         run(
             "if True:\n        x = 1\n\ty = 2",
-            syntax_error("inconsistent use of tabs and spaces in indentation", line=3, name="TabError"),
+            syntax_error(
+                "inconsistent use of tabs and spaces in indentation",
+                line=3,
+                name="TabError",
+                traceback='  File "main.py", line 3\n    \ty = 2\n'
+                "TabError: inconsistent use of tabs and spaces in indentation",
+            ),
         ),
     ),
     case("return outside a function", run("x = 1\nreturn x", syntax_error("'return' outside function", line=2))),

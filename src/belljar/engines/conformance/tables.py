@@ -108,9 +108,71 @@ CASES: list[Case] = [
                 html_table(["", "d"], [["0", "2024-02-29"]]),
                 ["d"],
                 ["datetime64[ns]"],
-                [{"d": "2024-02-29T00:00:00"}],
+                [{"d": "2024-02-29 00:00:00"}],
             ),
         ),
+    ),
+    case(
+        "a Series is a table of one column with its name",
+        run(
+            PANDAS + "pd.Series([1, 2], name='n')",
+            ok(
+                results=[
+                    table("0    1\n1    2\nName: n, dtype: int64", None, ["n"], ["int64"], [{"n": 1}, {"n": 2}], [2, 1])
+                ],
+                value=[1, 2],
+            ),
+        ),
+    ),
+    case(
+        "a Series without a name is a column called value",
+        run(
+            PANDAS + "pd.Series([0.5, None])",
+            ok(
+                results=[
+                    table(
+                        "0    0.5\n1    NaN\ndtype: float64",
+                        None,
+                        ["value"],
+                        ["float64"],
+                        [{"value": 0.5}, {"value": None}],
+                        [2, 1],
+                    )
+                ],
+                value=[0.5, None],
+            ),
+        ),
+    ),
+    case(
+        "a DataFrame with columns in two levels",
+        run(
+            PANDAS + "pd.DataFrame({('a', 'x'): [1], ('a', 'y'): [2]})",
+            shown(
+                "   a   \n   x  y\n0  1  2",
+                "<div><table><thead><tr><th></th><th>a</th></tr><tr><th></th><th>x</th><th>y</th></tr></thead>"
+                "<tbody><tr><th>0</th><td>1</td><td>2</td></tr></tbody></table></div>",
+                ["('a', 'x')", "('a', 'y')"],
+                ["int64", "int64"],
+                [{"('a', 'x')": 1, "('a', 'y')": 2}],
+            ),
+        ),
+    ),
+    case(
+        "a DataFrame without columns is a table too",
+        run(
+            PANDAS + "pd.DataFrame()",
+            shown(
+                "Empty DataFrame\nColumns: []\nIndex: []",
+                "<div><table><thead><tr><th></th></tr></thead><tbody></tbody></table></div>",
+                [],
+                [],
+                [],
+            ),
+        ),
+    ),
+    case(
+        "a DataFrame whose column appears twice keeps its text, html and shape",
+        run(PANDAS + "pd.DataFrame([[1, 2]], columns=['a', 'a']).shape", ok(text="(1, 2)", value=[1, 2])),
     ),
     case(
         "a displayed DataFrame is not the main result",

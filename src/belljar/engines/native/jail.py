@@ -8,13 +8,13 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import belljar_jail
 from belljar.engines.base import Exit
+from belljar.engines.native.descriptors import gone
 from belljar.errors import StartFailed
 from belljar_jail import wire
 
@@ -226,20 +226,22 @@ class Jail:
         return f" ({text[-500:]})" if text else ""
 
 
-def _finish(process: subprocess.Popen[bytes]) -> Awaitable[str]:
-    """Wait for the launcher, which ends with its zygote, and return its last words; kill it when it does not end."""
+async def _finish(process: subprocess.Popen[bytes]) -> str:
+    """Wait for the launcher, which ends with its zygote, and return its last words; kill it when it does not end.
 
-    def wait() -> str:
-        try:
-            _, said = process.communicate(timeout=5)
-        except subprocess.TimeoutExpired:
+    Without a thread: this may run while the interpreter is on its way out.
+    """
+    if process.returncode is None:
+        pidfd = os.pidfd_open(process.pid)
+        if not await gone(pidfd, timeout=5):
             process.kill()
-            _, said = process.communicate()
-        except ValueError:  # it was waited for before
-            return ""
-        return said.decode(errors="replace").strip()
-
-    return asyncio.get_running_loop().run_in_executor(None, wait)
+            await gone(pidfd, timeout=5)
+        os.close(pidfd)
+        process.wait()
+    if process.stderr is None or process.stderr.closed:
+        return ""
+    with process.stderr as words:
+        return words.read().decode(errors="replace").strip()
 
 
 def default_python() -> str:

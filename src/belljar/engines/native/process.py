@@ -16,6 +16,7 @@ from typing import Any
 from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, Spec
 from belljar.engines.channel import BrokenProtocol, FrameReader, encode
 from belljar.engines.native.cgroups import Group
+from belljar.engines.native.descriptors import gone, readable
 from belljar.engines.native.jail import Jail, Zygote
 from belljar.engines.native.workspace import DescriptorWorkspace
 from belljar.errors import StartFailed
@@ -273,7 +274,7 @@ class NativeProcess:
         if self.keeper >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.keeper, signal.SIGKILL)
-            await _gone(self.keeper, KILL_TIMEOUT_S)
+            await gone(self.keeper, KILL_TIMEOUT_S)
             os.close(self.keeper)
             self.keeper = -1
         if self.exit is not None and not self.exit.done():
@@ -400,20 +401,5 @@ def _check_hello(hello: Event) -> None:
 
 
 async def _receive(end: socket.socket) -> tuple[wire.Message, list[int]] | None:
-    await _readable(end.fileno())
+    await readable(end.fileno())
     return wire.receive(end, socket.MSG_CMSG_CLOEXEC)
-
-
-async def _gone(pidfd: int, timeout: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(_readable(pidfd), timeout)
-
-
-async def _readable(descriptor: int) -> None:
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(descriptor, lambda: future.done() or future.set_result(None))
-    try:
-        await future
-    finally:
-        loop.remove_reader(descriptor)

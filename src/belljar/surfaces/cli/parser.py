@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 ENGINES = ("auto", "native", "wasm", "container")
 
@@ -33,7 +34,15 @@ class _Help(argparse.RawDescriptionHelpFormatter):
     """Keep the epilogs as they are written, and leave room for the option names."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=28)
+        super().__init__(prog, max_help_position=28, width=_columns() - 2)
+
+
+def _columns() -> int:
+    """The terminal's width, without shutil: argparse asks for every option, help or not."""
+    try:
+        return max(40, min(120, os.get_terminal_size(1).columns))
+    except OSError:
+        return 80
 
 
 def build() -> argparse.ArgumentParser:
@@ -42,7 +51,7 @@ def build() -> argparse.ArgumentParser:
         prog="belljar", description=_DESCRIPTION, formatter_class=_Help, allow_abbrev=False
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", prog="belljar")
 
     def command(name: str, summary: str, epilog: str | None = None) -> argparse.ArgumentParser:
         return commands.add_parser(

@@ -1,0 +1,62 @@
+"""One background event loop per process. It owns all sandboxes, so that they can be used from any thread or loop."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class BackgroundLoop:
+    """An asyncio loop in a daemon thread."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="belljar", daemon=True)
+        self._thread.start()
+
+    def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run it there and block until it is done; Ctrl-C here cancels it there."""
+        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            if not future.done():
+                future.cancel()
+                concurrent.futures.wait([future], timeout=10)
+            raise
+
+    async def cross(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run it there and await it here, in whatever async library the caller uses."""
+        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return await _await_elsewhere(future)
+        return await asyncio.wrap_future(future)
+
+    def stop(self) -> None:
+        """End the loop and its thread."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(10)
+        if not self._thread.is_alive():
+            self.loop.close()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+
+async def _await_elsewhere(future: concurrent.futures.Future[T]) -> T:
+    """For trio: wait in a worker thread, and pass a cancellation on."""
+    import anyio.to_thread
+
+    try:
+        return await anyio.to_thread.run_sync(future.result, abandon_on_cancel=True)
+    finally:
+        if not future.done():
+            future.cancel()

@@ -1,0 +1,25 @@
+"""Waiting for descriptors on the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+async def readable(descriptor: int) -> None:
+    """Return when there is something to read, or an end."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(descriptor, lambda: future.done() or future.set_result(None))
+    try:
+        await future
+    finally:
+        loop.remove_reader(descriptor)
+
+
+async def gone(pidfd: int, timeout: float) -> bool:
+    """Whether a process ended within the time."""
+    try:
+        await asyncio.wait_for(readable(pidfd), timeout)
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,65 @@
+"""Which engines there are, by name. Each is imported when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from belljar.engines.base import Engine, EngineHealth
+from belljar.errors import EngineUnavailable, InvalidRequest
+from belljar.settings import Settings
+
+AUTO = "auto"
+KNOWN = ("native", "wasm", "container")
+
+
+def _native(settings: Settings) -> Engine:
+    from belljar.engines.native.engine import NativeEngine
+
+    return NativeEngine(settings)
+
+
+FACTORIES: dict[str, Callable[[Settings], Engine]] = {"native": _native}
+
+
+class Registry:
+    """The engines of one host, made once each."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._made: dict[str, Engine] = {}
+
+    async def choose(self, name: str) -> Engine:
+        """The engine of that name; for `auto` the first whose self-check proves every layer.
+
+        Raises:
+            InvalidRequest: when there is no such engine.
+            EngineUnavailable: when none holds its walls here.
+        """
+        if name != AUTO:
+            return self.get(name)
+        reports: list[EngineHealth] = []
+        for candidate in FACTORIES:
+            engine = self.get(candidate)
+            health = await engine.check()
+            if health.available and (not health.missing or self.settings.allow_degraded):
+                return engine
+            reports.append(health)
+        walls = "; ".join(
+            f"{report.engine}: {layer.name}: {layer.detail}" for report in reports for layer in report.missing
+        )
+        raise EngineUnavailable(f"no engine holds its walls here. {walls}. `belljar doctor` says what to do", reports[0])
+
+    def get(self, name: str) -> Engine:
+        """The engine of that name."""
+        if name not in FACTORIES:
+            later = f"the {name} engine is not part of this version" if name in KNOWN else f"there is no engine {name!r}"
+            raise InvalidRequest(f"{later}; use one of: {', '.join((AUTO, *FACTORIES))}")
+        if name not in self._made:
+            self._made[name] = FACTORIES[name](self.settings)
+        return self._made[name]
+
+    async def close(self) -> None:
+        """End every engine that was made."""
+        for engine in self._made.values():
+            await engine.close()
+        self._made.clear()

@@ -1,0 +1,96 @@
+"""The host: a process that owns sandboxes. It makes them, keeps some ready, and ends them all when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import replace
+
+from belljar.engines.base import Engine, EngineHealth, KernelExited, Spec
+from belljar.engines.registry import FACTORIES, Registry
+from belljar.errors import SandboxError, StartFailed
+from belljar.host.pool import Pool
+from belljar.host.session import Session
+from belljar.limits import Limits
+from belljar.packages.environment import Environment
+from belljar.policy import Policy
+from belljar.settings import Settings
+
+
+class Host:
+    """Owns the engines, the pools and the live sandboxes of this process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.registry = Registry(settings)
+        self.sessions: dict[str, Session] = {}
+        self._pools: dict[tuple[str, str], Pool] = {}
+        self._warming: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    async def create(self, engine_name: str, spec: Spec) -> Session:
+        """A sandbox, from the pool when one fits.
+
+        Raises:
+            SandboxError: when it cannot be made.
+        """
+        engine = await self.registry.choose(engine_name)
+        key = (engine.name, spec.environment.digest)
+        pool = self._pools.get(key)
+        process = await pool.take(spec) if pool is not None and not spec.policy.mounts else None
+        is_pooled = process is not None
+        if process is None:
+            process = await engine.start(spec)
+        session = Session(engine.name, spec, process)
+        self.sessions[spec.id] = session
+        if not is_pooled or spec.env or spec.limits != Limits():
+            try:
+                await session.configure()
+            except KernelExited as ended:
+                await self.close_session(session)
+                raise StartFailed(f"the kernel ended while it was being set up: {ended.exit}") from None
+        self._prepare_more(engine, spec.environment)
+        return session
+
+    async def close_session(self, session: Session) -> None:
+        """End one sandbox."""
+        self.sessions.pop(session.spec.id, None)
+        await session.close()
+
+    async def health(self) -> list[EngineHealth]:
+        """What every engine can do here."""
+        return [await self.registry.get(name).check() for name in FACTORIES]
+
+    async def ready(self, engine_name: str, environment: Environment) -> None:
+        """Wait until the next sandbox of this kind comes from a full pool."""
+        engine = await self.registry.choose(engine_name)
+        self._prepare_more(engine, environment)
+        key = (engine.name, environment.digest)
+        await self._warming[key]
+        while self._pools[key].ready < self._pools[key].size:
+            self._pools[key].refill()
+            await asyncio.sleep(0.005)
+
+    async def close(self) -> None:
+        """End everything this host owns."""
+        for task in self._warming.values():
+            task.cancel()
+        await asyncio.gather(*self._warming.values(), return_exceptions=True)
+        await asyncio.gather(*(pool.close() for pool in self._pools.values()), return_exceptions=True)
+        await asyncio.gather(*(session.close() for session in self.sessions.values()), return_exceptions=True)
+        self.sessions.clear()
+        self._pools.clear()
+        await self.registry.close()
+
+    def _prepare_more(self, engine: Engine, environment: Environment) -> None:
+        """After the first sandbox of a kind: warm its environment up, then keep some ready. Nobody waits for it."""
+        key = (engine.name, environment.digest)
+        if self.settings.pool_size and key not in self._warming:
+            self._warming[key] = asyncio.get_running_loop().create_task(self._warm(engine, environment))
+
+    async def _warm(self, engine: Engine, environment: Environment) -> None:
+        with contextlib.suppress(SandboxError, TimeoutError):
+            await engine.warm_up(environment)
+        key = (engine.name, environment.digest)
+        template = Spec("", environment, Limits(), replace(Policy()), {})
+        self._pools[key] = Pool(engine, template, self.settings.pool_size)
+        self._pools[key].refill()

@@ -1,0 +1,238 @@
+"""One live sandbox: its runs one at a time, its deadline, and what happens when its kernel ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from belljar.engines import exits
+from belljar.engines.base import Entry, Event, KernelExited, KernelProcess, OnEvent, Spec
+from belljar.errors import SandboxClosed
+from belljar.execution import Completion, Execution, State, Usage, Variable
+from belljar.host.recorder import RESULTS_BYTES, Recorder
+
+GRACE_S = 1.0
+DATA_SHARE = 0.9  # of the memory limit: a MemoryError that keeps the state comes before the kill that does not
+
+
+@dataclass(frozen=True)
+class Run:
+    """One request to run code, already checked."""
+
+    code: str
+    timeout_s: float
+    stdin: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    args: tuple[Any, ...] = ()  # empty, or the one value
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    cwd: str | None = None
+
+
+class Session:
+    """A sandbox between its creation and its close."""
+
+    def __init__(self, engine_name: str, spec: Spec, process: KernelProcess) -> None:
+        self.engine_name = engine_name
+        self.spec = spec
+        self.process = process
+        self.closed = False
+        self._turn = asyncio.Lock()
+        self._count = 0
+        self._lost: str | None = None
+        self._running: asyncio.Task[Event] | None = None
+        self._cancelled = False
+
+    async def configure(self, warm: bool = False) -> None:
+        """Give a fresh kernel its environment and limits."""
+        await self.process.request(configuration(self.spec, warm), _ignore)
+
+    async def run(self, run: Run, on_event: OnEvent | None = None) -> Execution:
+        """Run code when its turn comes, and tell what it did."""
+        async with self._turn:
+            state, reason = await self._revive()
+            for path, data in run.files.items():
+                await self.process.workspace.write(path, data)
+            self._count += 1
+            execution = Execution(
+                execution_count=self._count,
+                state=state,
+                state_reason=reason,
+                degraded=list(self.process.degraded),
+                engine=self.engine_name,
+                sandbox_id=self.spec.id,
+            )
+            recorder = Recorder(execution, int(self.spec.limits.output_mb * (1 << 20)), on_event)
+            await self._execute(run, execution, recorder)
+            return execution
+
+    async def interrupt(self) -> None:
+        """Stop the code that runs now, if any; its Execution says `cancelled`."""
+        if self._running is not None and not self._running.done():
+            self._cancelled = True
+            await self._stop(self._running)
+
+    async def reset(self) -> None:
+        """Forget every variable; the workspace stays."""
+        async with self._turn:
+            self._check_open()
+            await self.process.restart()
+            self._count, self._lost = 0, None
+            await self.configure()
+
+    async def complete(self, code: str, cursor: int) -> list[Completion]:
+        """Ways to go on from the cursor."""
+        done = await self._ask({"type": "complete", "code": code, "cursor": cursor})
+        return _checked(Completion, done.get("completions"), {"text": str, "start": int, "end": int, "type": str})
+
+    async def variables(self) -> list[Variable]:
+        """The names that user code made."""
+        done = await self._ask({"type": "variables"})
+        return _checked(Variable, done.get("variables"), {"name": str, "type": str})
+
+    async def list_files(self, path: str, max_entries: int) -> list[Entry]:
+        """Everything beneath a folder of the workspace."""
+        self._check_open()
+        return await self.process.workspace.list(path, max_entries)
+
+    async def close(self) -> None:
+        """End the sandbox. Idempotent."""
+        self.closed = True
+        await self.process.close()
+
+    async def _execute(self, run: Run, execution: Execution, recorder: Recorder) -> None:
+        loop = asyncio.get_running_loop()
+        request = {"type": "run", "code": run.code, "count": self._count, "stdin": run.stdin, "env": dict(run.env),
+                   "cwd": run.cwd}  # fmt: skip
+        if run.args:
+            request["args"] = run.args[0]
+        before = self.process.sample()
+        self._cancelled = False
+        overdue = False
+
+        def on_deadline() -> None:
+            nonlocal overdue, stopping
+            overdue = True
+            stopping = loop.create_task(self._stop(task))
+
+        stopping: asyncio.Task[None] | None = None
+        started = time.perf_counter()
+        task = self._running = loop.create_task(self.process.request(request, recorder))
+        deadline = loop.call_later(run.timeout_s, on_deadline)
+        try:
+            done = await asyncio.shield(task)
+        except KernelExited as ended:
+            self._tell_end(ended, execution, run, overdue)
+        except asyncio.CancelledError:
+            self._cancelled = True
+            await self._stop(task)
+            with contextlib.suppress(KernelExited):
+                task.result()
+            raise
+        else:
+            recorder.finish(done)
+            if overdue or self._cancelled:
+                _tell_stop(execution, run, overdue)
+        finally:
+            deadline.cancel()
+            if stopping is not None:
+                await stopping
+            self._running = None
+            if not self.process.alive and self._lost is None:
+                self._lost = "the sandbox's Python had ended"
+        after = self.process.sample()
+        execution.usage = Usage(time.perf_counter() - started, after.cpu_s - before.cpu_s, after.peak_memory_bytes)
+
+    async def _stop(self, task: asyncio.Task[Event]) -> None:
+        """The ladder: interrupt, which keeps the state, then kill, which does not."""
+        await self.process.interrupt()
+        await asyncio.wait({task}, timeout=GRACE_S)
+        if not task.done():
+            await self.process.kill()
+            await asyncio.wait({task})
+
+    def _tell_end(self, ended: KernelExited, execution: Execution, run: Run, overdue: bool) -> None:
+        """The kernel is gone: by our own hand at the deadline or a cancel, or by itself."""
+        if overdue:
+            execution.status, execution.error = "timeout", exits.timed_out(run.timeout_s, killed=True)
+            execution.exit_code = exits.TIMEOUT_EXIT
+        elif self._cancelled:
+            execution.status, execution.error = "cancelled", exits.cancelled(killed=True)
+            execution.exit_code = exits.CANCELLED_EXIT
+        else:
+            execution.status, execution.error, execution.exit_code = exits.explain(ended.exit, self.spec.limits)
+        assert execution.error is not None
+        self._lost = execution.error.value
+        execution.state, execution.state_reason = "reset", self._lost
+
+    async def _revive(self) -> tuple[State, str | None]:
+        """Make sure that a kernel is there; ("reset", why) when it is a new one."""
+        self._check_open()
+        if self.process.alive:
+            return "kept", None
+        reason = self._lost or "the sandbox's Python had ended"
+        await self.process.restart()
+        await self.configure()
+        self._lost = None
+        return "reset", f"a fresh Python was started: {reason}"
+
+    async def _ask(self, request: dict[str, Any]) -> Event:
+        async with self._turn:
+            await self._revive()
+            try:
+                return await asyncio.wait_for(self.process.request(request, _ignore), self.spec.limits.timeout_s)
+            except KernelExited as ended:
+                self._lost = str(ended.exit)
+            except TimeoutError:
+                await self.process.kill()
+                self._lost = "it did not answer in time"
+        return {}
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise SandboxClosed("this sandbox was closed; make a new one")
+
+
+def configuration(spec: Spec, warm: bool) -> dict[str, Any]:
+    """The `configure` Request of a sandbox."""
+    return {
+        "type": "configure",
+        "env": dict(spec.env),
+        "path": [],
+        "data_bytes": int(spec.limits.memory_mb * (1 << 20) * DATA_SHARE),
+        "results_bytes": RESULTS_BYTES,
+        "warm": warm,
+    }
+
+
+def _tell_stop(execution: Execution, run: Run, overdue: bool) -> None:
+    """The code was stopped and the kernel lives: the traceback says where it was."""
+    where = execution.error
+    traceback, line = (where.traceback, where.line) if where else ("", None)
+    if overdue:
+        execution.status = "timeout"
+        execution.error = exits.timed_out(run.timeout_s, killed=False, traceback=traceback, line=line)
+        execution.exit_code = exits.TIMEOUT_EXIT
+    else:
+        execution.status = "cancelled"
+        execution.error = exits.cancelled(killed=False, traceback=traceback, line=line)
+        execution.exit_code = exits.CANCELLED_EXIT
+
+
+def _checked(kind: Any, rows: object, required: dict[str, type]) -> list[Any]:
+    """Values of a dataclass from rows that came from inside; odd rows are left out."""
+    if not isinstance(rows, list):
+        return []
+    names = set(kind.__dataclass_fields__)
+    return [
+        kind(**{name: value for name, value in row.items() if name in names})
+        for row in rows[:10_000]
+        if isinstance(row, dict) and all(type(row.get(name)) is type_ for name, type_ in required.items())
+    ]
+
+
+def _ignore(event: Event) -> None:
+    """Output of requests that have none."""

@@ -1,0 +1,268 @@
+"""The public handle: AsyncSandbox is the core, Sandbox its thin synchronous face."""
+
+from __future__ import annotations
+
+import queue
+import uuid
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+from belljar import compose
+from belljar.checks import check_code, check_environment, check_json, check_text, check_timeout
+from belljar.engines.base import Event, Spec
+from belljar.errors import InvalidRequest, SandboxClosed
+from belljar.execution import Completion, Execution, Variable
+from belljar.files import AsyncFiles, Content, Files, checked_files
+from belljar.host.session import Run, Session
+from belljar.limits import Limits
+from belljar.policy import Policy
+
+T = TypeVar("T")
+OnEvent = Callable[[Event], None]
+_UNSET: Any = object()
+
+
+class AsyncSandbox:
+    """One isolated Python: an interpreter with state and a workspace, behind a wall.
+
+    Use it as an async context manager, or close it yourself. It starts at its first use.
+    """
+
+    def __init__(
+        self,
+        engine: str = "auto",
+        *,
+        packages: Sequence[str] = (),
+        files: Mapping[str, Content] | None = None,
+        env: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+        policy: Policy | None = None,
+        tools: Sequence[Callable[..., Any]] | None = None,
+        python: str | None = None,
+        durable: bool = False,
+        host: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        compose.check_host(host)
+        for given, what in ((packages, "packages"), (tools, "tools"), (python, "python"), (durable, "durable")):
+            if given:
+                raise InvalidRequest(f"{what}=... is not part of this version; leave it out")
+        self.id = str(uuid.uuid4())
+        self.name = name
+        self.files = AsyncFiles(self)
+        self._engine = engine
+        self._limits = limits or Limits()
+        self._policy = policy or Policy()
+        self._env = check_environment(env)
+        self._first_files = checked_files(files)
+        self._here = compose.local_host()
+        self._session: Session | None = None
+        self._closed = False
+
+    @property
+    def engine(self) -> str:
+        """The engine that it runs on; what was asked for until it has started."""
+        return self._session.engine_name if self._session else self._engine
+
+    async def run(
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,
+        stdin: str | None = None,
+        env: Mapping[str, str] | None = None,
+        args: Any = _UNSET,
+        files: Mapping[str, Content] | None = None,
+        packages: Sequence[str] | None = None,
+        cwd: str | None = None,
+        on_event: OnEvent | None = None,
+    ) -> Execution:
+        """Run code like a notebook cell and tell what it did.
+
+        Raises:
+            InvalidRequest: when an argument cannot be meant; nothing has run then.
+            SandboxError: when Belljar failed. What the code did is in the Execution.
+        """
+        if packages:
+            raise InvalidRequest("packages=... is not part of this version; leave it out")
+        run = Run(
+            code=check_code(code),
+            timeout_s=check_timeout(timeout, self._limits.timeout_s),
+            stdin=check_text("stdin", stdin),
+            env=check_environment(env),
+            args=() if args is _UNSET else (check_json("args", args),),
+            files=checked_files(files),
+            cwd=check_text("cwd", cwd),
+        )
+        return await self._there(lambda session: session.run(run, on_event))
+
+    async def stream(self, code: str, **options: Any) -> AsyncIterator[Event | Execution]:
+        """Run code and iterate its events as they happen; the last item is the Execution."""
+        import anyio
+
+        feed: queue.SimpleQueue[Event | Execution | BaseException] = queue.SimpleQueue()
+
+        async def run_to_end() -> None:
+            try:
+                feed.put(await self.run(code, on_event=feed.put, **options))
+            except Exception as failure:
+                feed.put(failure)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(run_to_end)
+            while True:
+                item = await anyio.to_thread.run_sync(feed.get, abandon_on_cancel=True)
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+                if isinstance(item, Execution):
+                    break
+
+    async def interrupt(self) -> None:
+        """Stop the code that runs now; its Execution says `cancelled`, and variables are kept if it obeys."""
+        await self._there(lambda session: session.interrupt())
+
+    async def reset(self) -> None:
+        """Forget all variables; files stay."""
+        await self._there(lambda session: session.reset())
+
+    async def complete(self, code: str, cursor: int | None = None) -> list[Completion]:
+        """Ways to go on at the cursor, by default the end of the code."""
+        check_text("code", code)
+        at = len(code) if cursor is None else cursor
+        if type(at) is not int or not 0 <= at <= len(code):
+            raise InvalidRequest(f"cursor must be from 0 to {len(code)}, not {at!r}")
+        return await self._there(lambda session: session.complete(code, at))
+
+    async def variables(self) -> list[Variable]:
+        """The variables that there are, described without running their code."""
+        return await self._there(lambda session: session.variables())
+
+    async def close(self) -> None:
+        """End the sandbox and everything in it. Idempotent."""
+        self._closed = True
+        if self._session is not None:
+            await self._here.background.cross(self._here.host.close_session(self._session))
+
+    async def start(self) -> AsyncSandbox:
+        """Start it now rather than at its first use.
+
+        Raises:
+            SandboxError: when it cannot be.
+        """
+        await self._here.background.cross(self._started())
+        return self
+
+    async def __aenter__(self) -> AsyncSandbox:
+        return await self.start()
+
+    async def __aexit__(self, *ended: object) -> None:
+        await self.close()
+
+    async def _there(self, act: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
+        return await self._here.background.cross(self._act(act))
+
+    async def _act(self, act: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
+        return await act(await self._started())
+
+    async def _started(self) -> Session:
+        """The live session; made on the background loop, once."""
+        if self._closed:
+            raise SandboxClosed("this sandbox was closed; make a new one")
+        if self._session is None:
+            environment = await _in_thread(self._here.environment, self._policy)
+            spec = Spec(self.id, environment, self._limits, self._policy, self._env)
+            session = await self._here.host.create(self._engine, spec)
+            try:
+                for path, data in self._first_files.items():
+                    await session.process.workspace.write(path, data)
+            except BaseException:
+                await self._here.host.close_session(session)
+                raise
+            self._session = session
+        return self._session
+
+
+class Sandbox:
+    """A sandbox for code that does not await: the same acts, each of which blocks until it is done."""
+
+    def __init__(self, engine: str = "auto", **options: Any) -> None:
+        self._core = AsyncSandbox(engine, **options)
+        self.files = Files(self._core.files, self._wait)
+        self._wait(self._core._started())
+
+    @property
+    def id(self) -> str:
+        """Its UUID."""
+        return self._core.id
+
+    @property
+    def name(self) -> str | None:
+        """The name it was given."""
+        return self._core.name
+
+    @property
+    def engine(self) -> str:
+        """The engine that it runs on."""
+        return self._core.engine
+
+    def run(self, code: str, **options: Any) -> Execution:
+        """See AsyncSandbox.run."""
+        return self._wait(self._core.run(code, **options))
+
+    def stream(self, code: str, **options: Any) -> Iterator[Event | Execution]:
+        """See AsyncSandbox.stream."""
+        import concurrent.futures
+
+        feed: queue.SimpleQueue[Event | Execution | BaseException] = queue.SimpleQueue()
+        with concurrent.futures.ThreadPoolExecutor(1) as runner:
+            ended = runner.submit(self.run, code, on_event=feed.put, **options)
+            ended.add_done_callback(lambda future: feed.put(future.exception() or future.result()))
+            while True:
+                item = feed.get()
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+                if isinstance(item, Execution):
+                    return
+
+    def interrupt(self) -> None:
+        """See AsyncSandbox.interrupt."""
+        self._wait(self._core.interrupt())
+
+    def reset(self) -> None:
+        """See AsyncSandbox.reset."""
+        self._wait(self._core.reset())
+
+    def complete(self, code: str, cursor: int | None = None) -> list[Completion]:
+        """See AsyncSandbox.complete."""
+        return self._wait(self._core.complete(code, cursor))
+
+    def variables(self) -> list[Variable]:
+        """See AsyncSandbox.variables."""
+        return self._wait(self._core.variables())
+
+    def close(self) -> None:
+        """See AsyncSandbox.close."""
+        self._wait(self._core.close())
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self._core._here.background.wait(coroutine)
+
+
+async def _in_thread(function: Callable[..., T], *args: Any) -> T:
+    """Long work off the loop; most of the time there is none, and no thread is worth it."""
+    import asyncio
+
+    if compose.is_prepared():
+        return function(*args)
+    return await asyncio.to_thread(function, *args)

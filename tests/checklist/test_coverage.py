@@ -1,0 +1,27 @@
+"""Every checklist row that this part of Belljar answers for has a test that carries its id."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+REQUIRED = {
+    "A": [*range(1, 7), 13, 14, 34, 49, *range(51, 55)],
+    "B": [2, *range(4, 10), 11, 12, 15, 16, *range(21, 24)],
+    "C": [2, 3, 13, 14, 16, 19, 21, 22, *range(24, 29), 39, 40],
+    "D": [*range(5, 10), 15, 16, 19, 22, 24],
+    "E": [20, 21, 22, 25, 29, 30],
+}
+
+
+def test_every_required_row_has_a_test():
+    names = [
+        node.name
+        for file in Path(__file__).parent.glob("test_seed_*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+    ]
+    tested = {match[1].upper() for name in names if (match := re.match(r"test_([a-e]\d\d)_", name))}
+    required = {f"{seed}{number:02}" for seed, numbers in REQUIRED.items() for number in numbers}
+    assert sorted(required - tested) == []

@@ -1,0 +1,139 @@
+"""Checklist rows C: the run_python tool of seed 002, as far as the library goes."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from belljar import InvalidRequest, Limits, Sandbox
+
+
+@pytest.mark.parametrize("code", ["", "   ", "\n\n", "\t"])
+def test_c02_empty_code_is_refused_and_nothing_is_lost(shared, code):
+    shared.run("kept = 1")
+    with pytest.raises(InvalidRequest, match="code"):
+        shared.run(code)
+    assert shared.run("kept").value == 1
+
+
+def test_c03_an_expression_statements_and_a_script_with_functions_all_run(shared, program):
+    assert shared.run("print('Hello, World!')").stdout == "Hello, World!\n"
+    assert shared.run(program("hello.py")).stdout == "Hello, World!\n2 + 2 = 4\n"
+    assert shared.run(program("circle.py")).stdout == "Circle area: 78.54\n"
+    numbers = [0, 1, 1, 2, 3, 5, 8, 13, 21, 34]
+    assert shared.run(program("fibonacci.py")).stdout == "".join(f"fib({i}) = {n}\n" for i, n in enumerate(numbers))
+
+
+def test_c13_environment_variables_pythonpath_and_mplbackend_are_effective(fresh):
+    fresh.files.write("lib/tools.py", "NAME = 'from lib'")
+    env = {"PYTHONPATH": "/workspace:/workspace/lib", "MPLBACKEND": "Agg", "GREETING": "hi"}
+    ex = fresh.run(
+        "import os, tools, matplotlib\n[os.environ['GREETING'], tools.NAME, matplotlib.get_backend().lower()]", env=env
+    )
+    assert ex.value == ["hi", "from lib", "agg"]
+    assert fresh.run("import os\nos.getenv('GREETING')").value is None
+
+
+def test_c14_the_working_folder_is_workspace_or_the_one_asked_for(shared):
+    assert shared.run("import os\nos.getcwd()").value == "/workspace"
+    assert shared.run("os.getcwd()", cwd="/workspace/made/for/this").value == "/workspace/made/for/this"
+    assert shared.run("os.getcwd()").value == "/workspace"
+
+
+def test_c16_the_interview_reads_its_three_answers(shared, program):
+    ex = shared.run(program("interview.py"), stdin="Alice\n25\nNew York\n")
+    assert ex.stdout == (
+        "Enter your name: Enter your age: Enter your city: Hello Alice!\n"
+        "You are 25 years old and live in New York.\nYou are an adult.\n"
+    )
+
+
+def test_c16_exhausted_stdin_is_an_eoferror_and_no_hang(shared, program):
+    ex = shared.run(program("interview.py"), stdin="Alice\n", timeout=20)
+    assert (ex.status, ex.error.name, ex.error.line) == ("error", "EOFError", 2)
+
+
+def test_c19_an_error_has_exit_code_1_its_traceback_type_and_line(shared):
+    ex = shared.run("import nonexistent")
+    assert (ex.status, ex.exit_code, ex.error.name, ex.error.line) == ("error", 1, "ModuleNotFoundError", 1)
+    assert ex.stderr.rstrip("\n") == (
+        'Traceback (most recent call last):\n  File "main.py", line 1, in <module>\n    import nonexistent\n'
+        "ModuleNotFoundError: No module named 'nonexistent'"
+    )
+
+
+def test_c21_bad_syntax_is_python_syntax_error(shared):
+    ex = shared.run("print('never')\nif True print(1)")
+    assert (ex.error.code, ex.error.name, ex.error.line, ex.stdout) == ("PYTHON_SYNTAX_ERROR", "SyntaxError", 2, "")
+
+
+def test_c22_a_missing_module_is_module_not_found(shared):
+    ex = shared.run("import no_such_module_xyz")
+    assert ex.error.code == "MODULE_NOT_FOUND"
+    assert "no_such_module_xyz" in ex.error.value
+
+
+def test_c24_a_loop_ends_at_its_timeout(shared):
+    started = time.monotonic()
+    ex = shared.run("while True: pass", timeout=2)
+    assert (ex.status, ex.error.code) == ("timeout", "EXECUTION_TIMEOUT")
+    assert 2 <= ex.usage.wall_s < 6
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize("timeout", [0, 301, -1])
+def test_c24_a_timeout_out_of_range_is_refused(shared, timeout):
+    with pytest.raises(InvalidRequest, match="timeout"):
+        shared.run("1", timeout=timeout)
+
+
+def test_c25_a_failed_import_is_import_error(shared):
+    ex = shared.run("from math import nosuch")
+    assert (ex.error.code, ex.error.name) == ("IMPORT_ERROR", "ImportError")
+
+
+def test_c26_a_division_by_zero_is_runtime_error(shared):
+    assert shared.run("1/0").error.code == "RUNTIME_ERROR"
+
+
+def test_c27_memory_error_whether_python_raised_it_or_the_kernel_killed():
+    with Sandbox(limits=Limits(memory_mb=256)) as sandbox:
+        raised = sandbox.run("x = bytearray(1 << 30)")
+        assert (raised.status, raised.error.code, raised.error.name) == ("out_of_memory", "MEMORY_ERROR", "MemoryError")
+        assert sandbox.run("'kept'").state == "kept"
+        # Many small children: no one of them passes its own limit, all of them together pass the sandbox's.
+        killed = sandbox.run(
+            "import os, time\nfor _ in range(12):\n    if os.fork() == 0:\n        hog = bytearray(os.urandom(1 << 20) * 60)\n"
+            "        time.sleep(20)\n        os._exit(0)\nhog = bytearray(os.urandom(1 << 20) * 60)\ntime.sleep(20)",
+            timeout=15,
+        )
+        assert (killed.status, killed.error.code) == ("out_of_memory", "MEMORY_ERROR")
+        assert sandbox.run("2 + 2").value == 4
+
+
+def test_c28_sys_exit_1_is_an_error_that_keeps_its_output_and_0_is_a_success(shared):
+    bad = shared.run("import sys\nprint('partial')\nsys.exit(1)")
+    good = shared.run("import sys\nprint('whole')\nsys.exit(0)")
+    assert (bad.status, bad.exit_code, bad.stdout) == ("error", 1, "partial\n")
+    assert (good.status, good.exit_code, good.stdout) == ("ok", 0, "whole\n")
+
+
+def test_c39_a_hundred_megabytes_of_output_are_cut_and_marked(fresh):
+    import resource
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    ex = fresh.run(
+        "line = 'x' * 99 + '\\n'\nfor _ in range(1000):\n    print(line * 1000, end='')\n'done'", timeout=120
+    )
+    assert (ex.status, ex.truncated, ex.value) == ("ok", True, "done")
+    assert len(ex.stdout) <= 1_048_576
+    assert ex.stdout.startswith("x" * 99 + "\nx")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60_000
+
+
+def test_c40_the_streams_are_apart_and_blank_lines_are_kept(shared):
+    ex = shared.run(
+        "import sys\nprint('o1\\n')\nprint('e1\\n\\n', file=sys.stderr)\nprint()\nprint('o2')\nprint('e2', file=sys.stderr)"
+    )
+    assert (ex.stdout, ex.stderr) == ("o1\n\n\no2\n", "e1\n\n\ne2\n")

@@ -1,0 +1,52 @@
+"""Runs the conformance suite on every engine of this version; an engine that cannot run says why."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+import pytest
+
+from belljar import EngineUnavailable, Limits, Sandbox
+from belljar.engines.conformance import CASES, Case, run_case
+from belljar.engines.conformance.differences import DIFFERENCES
+
+MODULES = sorted({module for case in CASES for module in case.needs})
+
+
+@cache
+def available(engine: str) -> tuple[str, frozenset[str]]:
+    """Why the engine cannot run, if it cannot, and which modules it has."""
+    try:
+        with Sandbox(engine) as sandbox:
+            code = "import importlib.util\n[m for m in _args if importlib.util.find_spec(m)]"
+            return "", frozenset(sandbox.run(code, args=MODULES).value)
+    except EngineUnavailable as unavailable:
+        return str(unavailable), frozenset()
+
+
+def refuse(reason: str) -> None:
+    """Skip with the reason on a contributor's machine; on CI a missing engine is a failure."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("engine", sorted(DIFFERENCES))
+def test_conformance(engine: str, case: Case):
+    problem, modules = available(engine)
+    if problem:
+        refuse(f"{engine}: {problem}")
+    if missing := [module for module in case.needs if module not in modules]:
+        refuse(f"{engine} has no {', '.join(missing)}")
+
+    def sandbox(limits: Limits) -> Sandbox:
+        return Sandbox(engine, limits=limits)
+
+    differences = run_case(sandbox, case)
+    reason = DIFFERENCES[engine].get(case.name)
+    if reason is None:
+        assert not differences, "\n".join([case.name, *differences])
+    else:
+        assert differences, f"{engine} is said to differ ({reason}), but it does not"
