@@ -7,32 +7,49 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from belljar.errors import (
-        DiskFull as DiskFull,
+        DiskFull,
+        EngineUnavailable,
+        ExecutionFailed,
+        FileError,
+        FileMissing,
+        FileTooLarge,
+        InvalidRequest,
+        PackageError,
+        PathRefused,
+        SandboxClosed,
+        SandboxError,
+        SandboxNotFound,
+        StartFailed,
     )
-    from belljar.errors import (
-        EngineUnavailable as EngineUnavailable,
-    )
-    from belljar.errors import (
-        ExecutionFailed as ExecutionFailed,
-    )
-    from belljar.errors import (
-        InvalidRequest as InvalidRequest,
-    )
-    from belljar.errors import (
-        SandboxClosed as SandboxClosed,
-    )
-    from belljar.errors import (
-        SandboxError as SandboxError,
-    )
-    from belljar.execution import Execution as Execution
-    from belljar.execution import Result as Result
-    from belljar.limits import Limits as Limits
-    from belljar.policy import Policy as Policy
-    from belljar.sandbox import AsyncSandbox as AsyncSandbox
-    from belljar.sandbox import Sandbox as Sandbox
+    from belljar.execution import Execution, Result
+    from belljar.limits import Limits
+    from belljar.policy import Policy
+    from belljar.sandbox import AsyncSandbox, Sandbox
 
 __version__ = "0.1.0"
 
+__all__ = [
+    "AsyncSandbox",
+    "DiskFull",
+    "EngineUnavailable",
+    "Execution",
+    "ExecutionFailed",
+    "FileError",
+    "FileMissing",
+    "FileTooLarge",
+    "InvalidRequest",
+    "Limits",
+    "PackageError",
+    "PathRefused",
+    "Policy",
+    "Result",
+    "Sandbox",
+    "SandboxClosed",
+    "SandboxError",
+    "SandboxNotFound",
+    "StartFailed",
+    "__version__",
+]
 _HOMES = {
     "Sandbox": "sandbox",
     "AsyncSandbox": "sandbox",
@@ -40,18 +57,10 @@ _HOMES = {
     "Policy": "policy",
     "Execution": "execution",
     "Result": "execution",
-    **dict.fromkeys(
-        (
-            "SandboxError", "InvalidRequest", "EngineUnavailable", "StartFailed", "SandboxClosed", "SandboxNotFound",
-            "FileError", "FileMissing", "PathRefused", "FileTooLarge", "DiskFull", "PackageError", "ExecutionFailed",
-        ),  # fmt: skip
-        "errors",
-    ),
 }
-__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'belljar' has no attribute {name!r}")
-    return getattr(import_module(f"belljar.{_HOMES[name]}"), name)
+    return getattr(import_module(f"belljar.{_HOMES.get(name, 'errors')}"), name)

@@ -32,12 +32,13 @@ class BackgroundLoop:
 
     async def cross(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run it there and await it here, in whatever async library the caller uses."""
-        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
         try:
-            asyncio.get_running_loop()
+            running = asyncio.get_running_loop()
         except RuntimeError:
-            return await _await_elsewhere(future)
-        return await asyncio.wrap_future(future)
+            return await _await_elsewhere(asyncio.run_coroutine_threadsafe(coroutine, self.loop))
+        if running is self.loop:  # the synchronous face is already there
+            return await coroutine
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self.loop))
 
     def stop(self) -> None:
         """End the loop and its thread."""

@@ -1,4 +1,4 @@
-"""What Belljar failed to do. What the user's code did is data, in an Execution, and never raised from here (but on request).
+"""What Belljar failed to do. What the user's code did is data, in an Execution, and raised on request only.
 
 SandboxError
 ├── InvalidRequest        an argument that cannot be meant: empty code, a limit out of range (also a ValueError)

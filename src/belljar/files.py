@@ -1,4 +1,4 @@
-"""The files of a sandbox. Paths are the guest's: relative to /workspace, or beginning with it; nothing else is touched."""
+"""The files of a sandbox. Paths are the guest's: relative to /workspace, or beginning with it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from belljar.engines.base import Entry
+from belljar.engines.base import Listing
 from belljar.errors import FileTooLarge, InvalidRequest, PathRefused
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class AsyncFiles:
         name = plain_path(path)
         return await self._sandbox._there(lambda session: session.process.workspace.read(name, MAX_READ_BYTES))
 
-    async def list(self, path: str = "") -> list[Entry]:
+    async def list(self, path: str = "") -> Listing:
         """Everything beneath a folder; links are listed, not followed."""
         name = plain_path(path) if path.strip("/.") and path != WORKSPACE else ""
         return await self._sandbox._there(lambda session: session.list_files(name, MAX_ENTRIES))
@@ -87,9 +87,9 @@ class Files:
         data: bytes = self._wait(self._core.read(path))
         return data
 
-    def list(self, path: str = "") -> list[Entry]:
+    def list(self, path: str = "") -> Listing:
         """See AsyncFiles.list."""
-        entries: list[Entry] = self._wait(self._core.list(path))
+        entries: Listing = self._wait(self._core.list(path))
         return entries
 
     def delete(self, path: str) -> None:
@@ -122,7 +122,7 @@ def plain_path(path: str) -> str:
         raise PathRefused(f"{path!r} names no file")
     if ".." in parts:
         raise PathRefused(f"{path!r} leaves the workspace; paths may not have '..'")
-    if "\0" in path or "\\" in path and ".." in path.replace("\\", "/").split("/"):
+    if "\0" in path or ".." in path.replace("\\", "/").split("/"):
         raise PathRefused(f"{path!r} is not a path")
     encoded = [part.encode("utf-8", "surrogateescape") if _encodable(part) else b"" for part in parts]
     if not all(encoded) or max(map(len, encoded)) > MAX_NAME_BYTES or sum(map(len, encoded)) > MAX_PATH_BYTES:

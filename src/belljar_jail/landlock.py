@@ -27,16 +27,14 @@ def abi() -> int:
 
 
 def restrict(readable: list[str], writable: list[str]) -> None:
-    """Leave this thread and its children nothing but these trees, and no signals or abstract sockets beyond themselves."""
+    """Leave this thread nothing but these trees, and no signals or abstract sockets beyond its own children."""
     version = abi()
     if version == 0:
         raise OSError("this kernel has no Landlock")
     handled = _RIGHTS_BY_ABI[min(version, 5)]
     scopes = SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL if version >= 6 else 0
     attributes = struct.pack("QQQ", handled, 0, scopes)[: 24 if version >= 6 else 16 if version >= 4 else 8]
-    ruleset = linux.syscall(
-        "landlock_create_ruleset", ctypes.c_char_p(attributes), ctypes.c_size_t(len(attributes)), 0
-    )
+    ruleset = linux.syscall("landlock_create_ruleset", ctypes.c_char_p(attributes), ctypes.c_size_t(len(attributes)), 0)
     _allow(ruleset, "/", handled & READ_DIR)  # what is there may be listed; it is the sandbox's own view
     for path in readable:
         _allow(ruleset, path, handled & READ)

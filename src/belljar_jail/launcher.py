@@ -1,4 +1,4 @@
-"""Stage one: build the outer wall, then exec the environment's Python inside it as the zygote. Run as a script, never imported.
+"""Stage one: build the outer wall, then exec the environment's Python inside it. Run as a script, never imported.
 
 The parent stays outside, waits, and ends with its child; the child becomes process 1 of the outer pid namespace.
 """

@@ -1,6 +1,6 @@
 """The zygote: a Python with the kernel imported, which becomes a sandbox's kernel by forking. It never runs user code.
 
-Process 1 behind the outer wall makes the keepers and the zygotes; a zygote, bare or with more imported, makes the kernels.
+Process 1 behind the outer wall makes keepers and zygotes; a zygote, bare or with more imported, makes kernels.
 """
 
 from __future__ import annotations

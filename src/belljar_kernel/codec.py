@@ -1,4 +1,4 @@
-"""JSON as the protocol writes it: ASCII escapes, no NaN. Bound at import, so that code which patches `json` has no effect."""
+"""JSON as the protocol writes it: ASCII escapes, no NaN. Bound at import: code that patches `json` has no effect."""
 
 from __future__ import annotations
 

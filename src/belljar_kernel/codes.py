@@ -1,4 +1,4 @@
-"""Which of the protocol's error codes an exception has. Decides by real classes only, never by what an object claims."""
+"""Which error code an exception has. Decides by real classes only, never by what an object claims."""
 
 from __future__ import annotations
 

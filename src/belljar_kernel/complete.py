@@ -1,4 +1,4 @@
-"""How code may go on at the cursor, from live names and from what the code itself imports. Runs none of the user's code."""
+"""How code may go on at the cursor: live names, and names that the code itself imports. Runs no user code."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class _Completer:
             start = parent + "."
             below = {name[len(start) :].partition(".")[0] for name in sys.modules if name.startswith(start)}
             found = self._attributes(self._module(parent))
-            return {name: "module" for name in {*below, *(n for n in found if found[n] == "module")}}
+            return dict.fromkeys({*below, *(n for n in found if found[n] == "module")}, "module")
         loaded = {name.partition(".")[0] for name in list(sys.modules)}
         return {name: "module" for name in {*loaded, *sys.stdlib_module_names} if name.isidentifier()}
 

@@ -1,4 +1,4 @@
-"""What code shows: the value of the last expression, `display()`, and what libraries show. Counts it against the cap."""
+"""What code shows: the value of the last expression, `display()`, and what libraries show. Counts it."""
 
 from __future__ import annotations
 

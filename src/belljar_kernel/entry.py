@@ -1,4 +1,4 @@
-"""Where the kernel meets the outside on engines with descriptors: frames on one private descriptor, streams on 0, 1 and 2."""
+"""The kernel on engines with descriptors: frames on one private descriptor, streams on 0, 1 and 2."""
 
 from __future__ import annotations
 

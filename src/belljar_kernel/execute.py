@@ -1,4 +1,4 @@
-"""Runs code like a notebook cell: names stay, the last expression is the value, top-level await works. Reports nothing."""
+"""Runs code like a notebook cell: names stay, the last expression is the value, await works. Reports nothing."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Session:
         return value if len(parts) > 1 else None
 
 
-def exit_status(exit: SystemExit) -> tuple[int, str]:
+def exit_status(exit: BaseException) -> tuple[int, str]:
     """What `sys.exit` asked for: the exit code, and the text that goes to standard error."""
     code = slot_of(exit, SystemExit, "code")
     if code is None:

@@ -35,12 +35,12 @@ class Figures:
     def patch_pyplot(self, module: Any) -> None:
         """Make `plt.show()` and `fig.show()` show here, where a backend without a screen would only warn."""
 
-        def show(*args: object, **kwargs: object) -> None:
+        def show(*_: object, **__: object) -> None:
             """Show all open figures and close them."""
             for figure in self.open_figures():
                 self._display.publish(*self._take(figure))
 
-        def show_one(figure: Any, warn: bool = True) -> None:
+        def show_one(figure: Any, *_: object, **__: object) -> None:
             """Show this figure and close it."""
             self._display.publish(*self._take(figure))
 

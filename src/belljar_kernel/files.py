@@ -1,4 +1,4 @@
-"""What changed in the workspace during a run. Follows no links, and stops counting before a flood of files costs too much."""
+"""What changed in the workspace during a run. Follows no links, and gives up before a flood of files costs too much."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A value in every format it can be shown in: a Jupyter MIME bundle. Asks the value's class, and guards every answer."""
+"""A value in every format it can be shown in: a Jupyter MIME bundle. Asks the value's class, guards the answers."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def patch_pillow(module: Any, show: Callable[[Any], None]) -> None:
     """Make `Image.show()` show here."""
 
-    def show_image(image: Any, title: str | None = None, **ignored: object) -> None:
+    def show_image(image: Any, *_: object, **__: object) -> None:
         """Show this image."""
         show(image)
 
@@ -21,7 +21,7 @@ def patch_pillow(module: Any, show: Callable[[Any], None]) -> None:
 def patch_plotly(module: Any, show: Callable[[Any], None]) -> None:
     """Make `fig.show()` and `plotly.io.show(fig)` show here."""
 
-    def show_figure(fig: Any, *ignored: object, **also_ignored: object) -> None:
+    def show_figure(fig: Any, *_: object, **__: object) -> None:
         """Show this figure."""
         show(fig)
 

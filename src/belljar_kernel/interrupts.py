@@ -67,7 +67,7 @@ class Interrupts:
             self.fired = True
             raise _KeyboardInterrupt
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, _: int, __: FrameType | None) -> None:
         if self._open:
             self._pending = True
             self._raise_pending()

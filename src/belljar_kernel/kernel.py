@@ -59,8 +59,9 @@ class Kernel:
     def handle(self, request: object, emit: Emit) -> None:
         """Answer one Request."""
         fields = request if type(request) is dict else {}
-        id = fields.get("id")
-        self._answer = answer = Answer(id if type(id) is int else 0, emit, self.streams.flush, self.interrupts)
+        number = fields.get("id")
+        number = number if type(number) is int else 0
+        self._answer = answer = Answer(number, emit, self.streams.flush, self.interrupts)
         try:
             done = self._dispatch(fields, answer)
         except BaseException as error:

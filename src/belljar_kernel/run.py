@@ -116,4 +116,6 @@ class Run:
 
 def _ending(error: BaseException) -> tuple[int, str | None]:
     """The exit code, and what goes to standard error: None for the traceback."""
-    return exit_status(error) if is_a(error, SystemExit) else (1, None)
+    if is_a(error, SystemExit):
+        return exit_status(error)
+    return 1, None

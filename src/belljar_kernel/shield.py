@@ -1,4 +1,4 @@
-"""Keeps the interpreter fit for the kernel: what code did to builtins and to the recursion limit holds only while code runs."""
+"""Keeps builtins and the recursion limit fit for the kernel: what code did to them holds only while code runs."""
 
 from __future__ import annotations
 

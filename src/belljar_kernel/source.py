@@ -68,9 +68,8 @@ def refresh_lines() -> None:
 
 
 def _silenced(source: str, statement: Expr) -> bool:
-    assert statement.end_lineno is not None and statement.end_col_offset is not None
-    lines = _lines(source)
-    rest = lines[statement.end_lineno - 1].encode("utf-8")[statement.end_col_offset :]
+    last_line = _lines(source)[(statement.end_lineno or 0) - 1]
+    rest = last_line.encode("utf-8")[statement.end_col_offset :]
     return rest.lstrip(b" \t\f").startswith(b";")
 
 

@@ -1,4 +1,4 @@
-"""Attributes of live objects without running the user's code: no properties, no `__getattr__`, no `__dir__` of theirs."""
+"""Attributes of live objects without running the user's code: no property, `__getattr__` or `__dir__` of theirs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where code runs: environment, working folder, import path and hooks of `sys`; set before a run and put back after it."""
+"""Where code runs: environment, folder, import path and hooks of `sys`. Set before a run, put back after it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Surroundings:
             OSError: when the folder cannot be made or entered.
         """
         self._restore_hooks()
-        os.environ = _environ
+        os.environ = _environ  # noqa: B003 - takes back the real one from code that replaced it
         self._before = {name: _environ.get(name) for name in env}
         _environ.update(env)
         _apply_timezone(env)

@@ -1,4 +1,4 @@
-"""Errors of the user's code as data: CPython's own format, user frames only. Hostile exceptions are shown, not obeyed."""
+"""Errors of the user's code as data: CPython's format, user frames only. Hostile exceptions are shown, not obeyed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names that the code has made, described without running any of it: exact types by their slots, others by class name."""
+"""The names that the code has made, described without running any of it."""
 
 from __future__ import annotations
 

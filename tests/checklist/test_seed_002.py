@@ -72,6 +72,7 @@ def test_c22_a_missing_module_is_module_not_found(shared):
     ex = shared.run("import no_such_module_xyz")
     assert ex.error.code == "MODULE_NOT_FOUND"
     assert "no_such_module_xyz" in ex.error.value
+    assert "packages" in ex.error.hint
 
 
 def test_c24_a_loop_ends_at_its_timeout(shared):

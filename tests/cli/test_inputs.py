@@ -36,7 +36,8 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def test_arguments_that_are_not_json_are_refused():
-    assert inputs.read_arguments('{"n": [1, null]}') == {"n": [1, None]}
+    assert inputs.read_arguments('{"n": [1, null]}') == {"args": {"n": [1, None]}}
+    assert (inputs.read_arguments("null"), inputs.read_arguments(None)) == ({"args": None}, {})
     with pytest.raises(InvalidRequest, match="--args is not JSON: Expecting"):
         inputs.read_arguments("{n: 1}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -12,6 +12,11 @@ from belljar.policy import Policy
 
 Event = dict[str, Any]
 OnEvent = Callable[[Event], None]
+EntryType = Literal["file", "directory", "symlink", "other"]
+
+
+def ignore(event: Event) -> None:  # noqa: ARG001
+    """For Requests whose Events do not matter."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +78,12 @@ class Entry:
     """One entry of the workspace. `path` is relative to it; undecodable bytes in names are surrogate-escaped."""
 
     path: str
-    type: Literal["file", "directory", "symlink", "other"]
+    type: EntryType
     size: int
     modified: float
+
+
+Listing = list[Entry]
 
 
 class KernelExited(Exception):
@@ -106,7 +114,7 @@ class Workspace(Protocol):
             PathRefused: when it is not a regular file beneath the workspace.
         """
 
-    async def list(self, path: str, max_entries: int) -> list[Entry]:
+    async def list(self, path: str, max_entries: int) -> Listing:
         """Everything beneath a folder, depth first and sorted by name; links are listed, not followed."""
 
     async def delete(self, path: str) -> None:
@@ -116,8 +124,13 @@ class Workspace(Protocol):
 class KernelProcess(Protocol):
     """One sandbox of an engine: a wall, a workspace, and the kernel that lives in it at the moment."""
 
-    workspace: Workspace
-    degraded: tuple[str, ...]
+    @property
+    def workspace(self) -> Workspace:
+        """Its files."""
+
+    @property
+    def degraded(self) -> tuple[str, ...]:
+        """The layers that are missing with the operator's leave."""
 
     @property
     def alive(self) -> bool:
@@ -162,8 +175,11 @@ class Engine(Protocol):
             StartFailed: when this one sandbox did not come up.
         """
 
-    def settle(self, process: KernelProcess, spec: Spec) -> Awaitable[bool]:
+    async def settle(self, process: KernelProcess, spec: Spec) -> bool:
         """Give a pooled process the spec of the sandbox it becomes; False when that spec needs a start of its own."""
+
+    async def warm_up(self, environment: Environment) -> None:
+        """Get ready to start sandboxes of this environment fast. Nobody waits for it."""
 
     async def close(self) -> None:
         """End every process of this engine."""

@@ -47,12 +47,16 @@ class Registry:
         walls = "; ".join(
             f"{report.engine}: {layer.name}: {layer.detail}" for report in reports for layer in report.missing
         )
-        raise EngineUnavailable(f"no engine holds its walls here. {walls}. `belljar doctor` says what to do", reports[0])
+        raise EngineUnavailable(
+            f"no engine holds its walls here. {walls}. `belljar doctor` says what to do", reports[0]
+        )
 
     def get(self, name: str) -> Engine:
         """The engine of that name."""
         if name not in FACTORIES:
-            later = f"the {name} engine is not part of this version" if name in KNOWN else f"there is no engine {name!r}"
+            later = (
+                f"the {name} engine is not part of this version" if name in KNOWN else f"there is no engine {name!r}"
+            )
             raise InvalidRequest(f"{later}; use one of: {', '.join((AUTO, *FACTORIES))}")
         if name not in self._made:
             self._made[name] = FACTORIES[name](self.settings)

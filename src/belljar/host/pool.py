@@ -8,7 +8,7 @@ import uuid
 from collections import deque
 from dataclasses import replace
 
-from belljar.engines.base import Engine, KernelExited, KernelProcess, Spec
+from belljar.engines.base import Engine, KernelExited, KernelProcess, Spec, ignore
 from belljar.errors import SandboxError
 from belljar.host.session import configuration
 
@@ -63,7 +63,7 @@ class Pool:
             except SandboxError:  # a sandbox that somebody waits for will say why
                 return
             try:
-                await process.request(configuration(spec, warm=True), lambda event: None)
+                await process.request(configuration(spec, warm=True), ignore)
             except KernelExited:
                 await process.close()
                 continue

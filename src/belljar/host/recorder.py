@@ -1,10 +1,9 @@
-"""Builds an Execution from a kernel's events. Nothing in them is trusted: everything is capped and checked again here."""
+"""Builds an Execution from a kernel's events. Nothing in them is trusted: all of it is capped and checked here."""
 
 from __future__ import annotations
 
 import json
 import mimetypes
-from typing import Any
 
 from belljar.engines.base import Event, OnEvent
 from belljar.execution import ChangedFile, Execution, ExecutionError, Result

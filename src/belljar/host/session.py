@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from belljar.engines import exits
-from belljar.engines.base import Entry, Event, KernelExited, KernelProcess, OnEvent, Spec
+from belljar.engines.base import Event, KernelExited, KernelProcess, Listing, OnEvent, Spec, ignore
 from belljar.errors import SandboxClosed
 from belljar.execution import Completion, Execution, State, Usage, Variable
 from belljar.host.recorder import RESULTS_BYTES, Recorder
@@ -48,7 +48,7 @@ class Session:
 
     async def configure(self, warm: bool = False) -> None:
         """Give a fresh kernel its environment and limits."""
-        await self.process.request(configuration(self.spec, warm), _ignore)
+        await self.process.request(configuration(self.spec, warm), ignore)
 
     async def run(self, run: Run, on_event: OnEvent | None = None) -> Execution:
         """Run code when its turn comes, and tell what it did."""
@@ -93,7 +93,7 @@ class Session:
         done = await self._ask({"type": "variables"})
         return _checked(Variable, done.get("variables"), {"name": str, "type": str})
 
-    async def list_files(self, path: str, max_entries: int) -> list[Entry]:
+    async def list_files(self, path: str, max_entries: int) -> Listing:
         """Everything beneath a folder of the workspace."""
         self._check_open()
         return await self.process.workspace.list(path, max_entries)
@@ -111,21 +111,18 @@ class Session:
             request["args"] = run.args[0]
         before = self.process.sample()
         self._cancelled = False
-        overdue = False
+        stopping: list[asyncio.Task[None]] = []
 
         def on_deadline() -> None:
-            nonlocal overdue, stopping
-            overdue = True
-            stopping = loop.create_task(self._stop(task))
+            stopping.append(loop.create_task(self._stop(task)))
 
-        stopping: asyncio.Task[None] | None = None
         started = time.perf_counter()
         task = self._running = loop.create_task(self.process.request(request, recorder))
         deadline = loop.call_later(run.timeout_s, on_deadline)
         try:
             done = await asyncio.shield(task)
         except KernelExited as ended:
-            self._tell_end(ended, execution, run, overdue)
+            self._tell_end(ended, execution, run, overdue=bool(stopping))
         except asyncio.CancelledError:
             self._cancelled = True
             await self._stop(task)
@@ -134,12 +131,11 @@ class Session:
             raise
         else:
             recorder.finish(done)
-            if overdue or self._cancelled:
-                _tell_stop(execution, run, overdue)
+            if stopping or self._cancelled:
+                _tell_stop(execution, run, overdue=bool(stopping))
         finally:
             deadline.cancel()
-            if stopping is not None:
-                await stopping
+            await asyncio.gather(*stopping)
             self._running = None
             if not self.process.alive and self._lost is None:
                 self._lost = "the sandbox's Python had ended"
@@ -183,7 +179,7 @@ class Session:
         async with self._turn:
             await self._revive()
             try:
-                return await asyncio.wait_for(self.process.request(request, _ignore), self.spec.limits.timeout_s)
+                return await asyncio.wait_for(self.process.request(request, ignore), self.spec.limits.timeout_s)
             except KernelExited as ended:
                 self._lost = str(ended.exit)
             except TimeoutError:
@@ -232,7 +228,3 @@ def _checked(kind: Any, rows: object, required: dict[str, type]) -> list[Any]:
         for row in rows[:10_000]
         if isinstance(row, dict) and all(type(row.get(name)) is type_ for name, type_ in required.items())
     ]
-
-
-def _ignore(event: Event) -> None:
-    """Output of requests that have none."""

@@ -1,4 +1,4 @@
-"""The base environment: the preinstalled packages of every sandbox, resolved and unpacked once by uv, then only read."""
+"""The base environment: the packages that every sandbox has, resolved and unpacked once by uv, then only read."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def base_environment(python: Path, cache_dir: Path, progress: Progress | None = 
     if not (folder / "environment.json").exists():
         with _alone(folder.with_suffix(".lock")):
             if not (folder / "environment.json").exists():
-                _prepare(python, folder, progress or (lambda message, done: None))
+                _prepare(python, folder, progress or _in_silence)
     facts = json.loads((folder / "environment.json").read_text())
     return Environment(python, folder / "site", facts["digest"], tuple(facts["packages"]), WARM)
 
@@ -47,6 +47,10 @@ def base_environment(python: Path, cache_dir: Path, progress: Progress | None = 
 def is_prepared(python: Path, cache_dir: Path) -> bool:
     """Whether base_environment() would return at once."""
     return (cache_dir / "environments" / _name(python) / "environment.json").exists()
+
+
+def _in_silence(message: str, done: float | None) -> None:  # noqa: ARG001
+    pass
 
 
 def _name(python: Path) -> str:
@@ -77,7 +81,9 @@ def _install(python: Path, site: Path, progress: Progress) -> None:
         find_uv(), "pip", "install", "--python", str(python), "--target", str(site), "--only-binary", ":all:",
         "--compile-bytecode", "--no-progress", "--no-config", *PREINSTALLED,
     ]  # fmt: skip
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     steps = {"Resolved": 0.2, "Prepared": 0.7, "Installed": 0.8, "Bytecode": 0.95}
     said: list[str] = []
     assert process.stderr is not None

@@ -4,64 +4,93 @@ from __future__ import annotations
 
 from typing import Any
 
+from belljar.engines import exits
 from belljar.engines.conformance.case import Case, Interrupted, Raises, Read, case, run
-from belljar.engines.conformance.expect import Expected, error, file, ok
-from belljar.execution import ChangedFile, Execution, Logs
+from belljar.engines.conformance.expect import HEADER, Expected, error, file, frame, ok
+from belljar.execution import Execution, Logs, Status
 
 INVALID = Raises("InvalidRequest", ("timeout",))
+RESET: dict[str, Any] = {"state": "reset", "state_reason": "Belljar's own sentence"}
 
 
-def ended(
-    status: Any,
-    name: str,
-    value: str,
-    code: str,
-    stdout: str = "",
-    exit_code: int = 1,
-    files: tuple[ChangedFile, ...] = (),
-    **fields: Any,
-) -> Expected:
-    """The host ended the code, or saw it end: the error is Belljar's own sentence."""
-    execution = Execution(status=status, logs=Logs([stdout]), exit_code=exit_code, files=list(files), **fields)
-    return Expected(execution, (name, value, None, code), traceback="", echoed=False)
-
-
-def timeout(stdout: str = "", **more: Any) -> Expected:
-    """The code ran longer than one second."""
-    return ended(
-        "timeout", "TimeoutError", "the code ran longer than its limit of 1 second", "EXECUTION_TIMEOUT", stdout, **more
+def stopped(status: Status, line: int | None = None, source: str = "", stdout: str = "") -> Expected:
+    """The code was interrupted, at its limit of one second or because it was asked for, at this line or in none."""
+    told = exits.timed_out(1, killed=False) if status == "timeout" else exits.cancelled(killed=False)
+    execution = Execution(
+        status=status,
+        logs=Logs([stdout]),
+        exit_code=exits.TIMEOUT_EXIT if status == "timeout" else exits.CANCELLED_EXIT,
     )
+    where = [HEADER, frame(line, "<module>", source)] if line else []
+    traceback = "\n".join([*where, "KeyboardInterrupt"])
+    return Expected(execution, (told.name, told.value, line, told.code), traceback=traceback)
+
+
+def killed(stdout: str = "") -> Expected:
+    """The code did not stop at its limit of one second, and was killed."""
+    told = exits.timed_out(1, killed=True)
+    execution = Execution(status="timeout", logs=Logs([stdout]), exit_code=exits.TIMEOUT_EXIT, **RESET)
+    return Expected(execution, (told.name, told.value, None, told.code), traceback="", echoed=False)
+
+
+def crashed(value: str, exit_code: int, stdout: str = "") -> Expected:
+    """The interpreter ended by itself."""
+    execution = Execution(status="crashed", logs=Logs([stdout]), exit_code=exit_code, **RESET)
+    return Expected(execution, ("KernelCrashed", value, None, "CRASHED"), traceback="", echoed=False)
+
+
+def by_signal(name: str, number: int) -> Expected:
+    """The interpreter ended by a signal."""
+    return crashed(f"the sandbox's Python was ended by {name}; native code in it may be at fault", 128 + number)
+
+
+def by_exit(code: int, stdout: str = "") -> Expected:
+    """The interpreter was ended by the code."""
+    return crashed(f"the code ended the sandbox's Python itself, with exit code {code}", code, stdout)
 
 
 CASES: list[Case] = [
     case(
         "an endless loop ends at the timeout and the state is kept",
-        run("x = 5\nprint('so far')\nwhile True: pass", timeout("so far\n"), timeout=1),
+        run(
+            "x = 5\nprint('so far')\nwhile True: pass", stopped("timeout", 3, "while True: pass", "so far\n"), timeout=1
+        ),
         run("x", ok(text="5", value=5)),
         tags="slow",
     ),
     case(
         "the limit of the sandbox is the timeout when the run names none",
-        run("import time\ntime.sleep(60)", timeout()),
+        run("import time\ntime.sleep(60)", stopped("timeout", 2, "time.sleep(60)")),
         timeout_s=1,
         tags="slow",
     ),
     case(
         "code that will not be interrupted is killed, and the next run says that its state is new",
         run(
-            "x = 5\nk = open('f.txt', 'w').write('kept')\nwhile True:\n    try:\n        while True: pass\n    except BaseException: pass",
-            timeout(),
+            "import time\nx = 5\nk = open('f.txt', 'w').write('kept')\nprint('on')\n"
+            "while True:\n    try: time.sleep(60)\n    except BaseException: pass",
+            killed("on\n"),
             timeout=1,
         ),
-        run("'x' in globals()", ok(text="False", value=False, state="reset", state_reason="killed")),
+        run("'x' in globals()", ok(text="False", value=False, **RESET)),
         Read("f.txt", b"kept"),
         tags="slow",
     ),
     case(
         "a child process that would go on is ended at the timeout",
-        run("import subprocess\nsubprocess.run(['sleep', '60'])", timeout(), timeout=1),
+        run(
+            "import subprocess\nsubprocess.run(['sleep', '60'])",
+            stopped("timeout", 2, "subprocess.run(['sleep', '60'])"),
+            timeout=1,
+        ),
         run("1", ok(text="1", value=1)),
         tags="slow processes",
+    ),
+    case(
+        "an awaited sleep ends at the timeout and the loop is still good",
+        run("import asyncio\nawait asyncio.sleep(60)", stopped("timeout"), timeout=1),
+        run("await asyncio.sleep(0, 'on')", ok(text="'on'", value="on")),
+        tags="slow",
     ),
     case(
         "a run that ends in time is not touched",
@@ -71,22 +100,22 @@ CASES: list[Case] = [
         "a timeout out of range is refused",
         *(run("1", INVALID, timeout=bad) for bad in (0, 0.5, 301, -1, float("nan"), float("inf"), "5", True)),
     ),
-    case("a fraction of a second is a timeout too", run("1", ok(text="1", value=1), timeout=1.5)),
+    case("a fraction of a second may be part of a timeout", run("1", ok(text="1", value=1), timeout=1.5)),
     case(
         "an interrupt stops the code and keeps the state",
         Interrupted(
-            "x = 7\nprint('ready')\nwhile True: pass",
+            "x = 7\nprint('ready'); [None for _ in iter(int, 1)]",
             "ready",
-            ended("cancelled", "KeyboardInterrupt", "", "CANCELLED", "ready\n"),
+            stopped("cancelled", 2, "print('ready'); [None for _ in iter(int, 1)]", "ready\n"),
         ),
         run("x", ok(text="7", value=7)),
     ),
     case(
         "an interrupt stops a sleep",
         Interrupted(
-            "import time\nprint('ready')\ntime.sleep(60)",
+            "import time\nprint('ready'); time.sleep(60)",
             "ready",
-            ended("cancelled", "KeyboardInterrupt", "", "CANCELLED", "ready\n"),
+            stopped("cancelled", 2, "print('ready'); time.sleep(60)", "ready\n"),
         ),
         run("1", ok(text="1", value=1)),
     ),
@@ -114,22 +143,26 @@ CASES: list[Case] = [
     case(
         "a file over the disk limit is a disk error",
         run(
-            "with open('big', 'wb') as f:\n    f.write(bytes(3_000_000))",
+            "f = open('big', 'wb', buffering=0)\nfor _ in range(40):\n    n = f.write(bytes(100_000))",
             error(
                 "OSError",
                 "[Errno 28] No space left on device",
-                line=2,
+                line=3,
                 code="DISK_LIMIT",
-                files=[file("big", 0, "application/octet-stream")],
+                files=[file("big", 2_093_056, "application/octet-stream")],
             ),
+        ),
+        run(
+            "import os\nf.close()\nos.remove('big')\nopen('small', 'w').write('fits')",
+            ok(text="4", value=4, files=[file("small", 4, "application/octet-stream")]),
         ),
         disk_mb=2,
     ),
     case(
         "too many processes are a process error",
         run(
-            "import subprocess, sys\nps = [subprocess.Popen(['sleep', '60']) for _ in range(40)]",
-            error("BlockingIOError", "[Errno 11] Resource temporarily unavailable", line=2, code="PROCESS_LIMIT"),
+            "import subprocess\nps = []\nfor _ in range(40):\n    ps.append(subprocess.Popen(['sleep', '60']))",
+            error("BlockingIOError", "[Errno 11] Resource temporarily unavailable", line=4, code="PROCESS_LIMIT"),
         ),
         processes=8,
         tags="processes",
@@ -146,33 +179,33 @@ CASES: list[Case] = [
     ),
     case(
         "os._exit is a crash, and the next run says that its state is new",
-        run(
-            "x = 1\nprint('before', flush=True)\nimport os\nos._exit(3)",
-            ended("crashed", "Crashed", "", "CRASHED", "before\n"),
-        ),
-        run("'x' in globals()", ok(text="False", value=False, state="reset", state_reason="crashed")),
+        run("x = 1\nprint('before', flush=True)\nimport os\nos._exit(3)", by_exit(3, "before\n")),
+        run("'x' in globals()", ok(text="False", value=False, **RESET)),
     ),
     case(
         "a fatal signal is a crash that names the signal",
-        run(
-            "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", ended("crashed", "Crashed", "SIGKILL", "CRASHED")
-        ),
-        run("1", ok(text="1", value=1, state="reset", state_reason="crashed")),
+        run("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", by_signal("SIGKILL", 9)),
+        run("1", ok(text="1", value=1, **RESET)),
     ),
     case(
         "a segmentation fault is a crash",
-        run("import ctypes\nctypes.string_at(0)", ended("crashed", "Crashed", "SIGSEGV", "CRASHED")),
-        run("1", ok(text="1", value=1, state="reset", state_reason="crashed")),
+        run("import ctypes\nctypes.string_at(0)", by_signal("SIGSEGV", 11)),
+        run("1", ok(text="1", value=1, **RESET)),
+    ),
+    case(
+        "an abort is a crash",
+        run("import os\nos.abort()", by_signal("SIGABRT", 6)),
+        run("1", ok(text="1", value=1, **RESET)),
     ),
     case(
         "a crash keeps the files",
-        run("import os\nk = open('f.txt', 'w').write('kept')\nos._exit(1)", ended("crashed", "Crashed", "", "CRASHED")),
+        run("import os\nk = open('f.txt', 'w').write('kept')\nos._exit(1)", by_exit(1)),
         Read("f.txt", b"kept"),
     ),
     case(
         "a state that was reset is told only once",
-        run("import os\nos._exit(1)", ended("crashed", "Crashed", "", "CRASHED")),
-        run("1", ok(text="1", value=1, state="reset", state_reason="crashed")),
+        run("import os\nos._exit(1)", by_exit(1)),
+        run("1", ok(text="1", value=1, **RESET)),
         run("2", ok(text="2", value=2)),
     ),
 ]

@@ -13,6 +13,7 @@ from belljar.limits import Limits
 CONTROLLERS_V1 = ("memory", "pids", "cpu", "cpuacct")
 CONTROLLERS_V2 = ("memory", "pids", "cpu")
 PERIOD_US = 100_000
+PREFIX = "belljar-"
 NONE_WRITABLE = "no writable control group with memory, pids and cpu"
 
 
@@ -147,7 +148,32 @@ def find(name: str, process: int | str = "self", system: Path = Path("/")) -> Hi
     hierarchy = _try_v2(name, mounts, own) or _try_v1(name, mounts, own)
     if hierarchy is None:
         raise NoCgroups(NONE_WRITABLE, _fix())
+    for parent in dict.fromkeys(hierarchy.parents.values()):
+        _sweep(parent.parent)
     return hierarchy
+
+
+def own_name() -> str:
+    """The name of this process's parent group: pid and start time, so that a reused pid is not mistaken for it."""
+    return f"{PREFIX}{os.getpid()}-{_start_time(os.getpid())}"
+
+
+def _sweep(folder: Path) -> None:
+    """Take away what processes left that are no more."""
+    for left in folder.glob(f"{PREFIX}*-*"):
+        pid, _, started = left.name.removeprefix(PREFIX).partition("-")
+        if pid.isdecimal() and started.isdecimal() and _start_time(int(pid)) != int(started):
+            for group in (*left.glob("*/"), left):
+                with contextlib.suppress(OSError):
+                    group.rmdir()
+
+
+def _start_time(pid: int) -> int:
+    """When a process started, in clock ticks since boot; 0 when it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except OSError:
+        return 0
 
 
 def scope_command() -> list[str]:

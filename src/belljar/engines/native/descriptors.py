@@ -9,7 +9,12 @@ async def readable(descriptor: int) -> None:
     """Return when there is something to read, or an end."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(descriptor, lambda: future.done() or future.set_result(None))
+
+    def on_readable() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    loop.add_reader(descriptor, on_readable)
     try:
         await future
     finally:

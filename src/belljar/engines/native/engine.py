@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import resource
-from pathlib import Path
 
 from belljar.engines.base import EngineHealth, KernelProcess, Spec
 from belljar.engines.native import cgroups, inside, interpreter, layout
 from belljar.engines.native.health import Health
 from belljar.engines.native.jail import Jail, JailPlan
 from belljar.engines.native.process import NativeProcess
-from belljar.errors import EngineUnavailable, InvalidRequest, StartFailed
+from belljar.errors import EngineUnavailable, InvalidRequest
 from belljar.packages.environment import Environment
 from belljar.settings import Settings
 
@@ -33,11 +31,10 @@ class NativeEngine:
         self._hierarchy: cgroups.Hierarchy | None = None
         self._looked_for_cgroups = False
         self._degraded: tuple[str, ...] | None = None
-        self._warming: set[asyncio.Task[None]] = set()
 
     async def check(self) -> EngineHealth:
         """Prove each layer by trying to break it; the proof is kept as long as it holds."""
-        return await self.health.prove(self._bare_process)
+        return await self.health.prove(self._start)
 
     async def start(self, spec: Spec) -> KernelProcess:
         """Build a sandbox, from the warm zygote when it is up, else from the bare one."""
@@ -97,14 +94,11 @@ class NativeEngine:
         await process.start()
         return process
 
-    async def _bare_process(self, spec: Spec, degraded: tuple[str, ...]) -> NativeProcess:
-        return await self._start(spec, degraded)
-
     def _cgroups(self, jail: Jail) -> cgroups.Hierarchy | None:
         if not self._looked_for_cgroups:
             self._looked_for_cgroups = True
             try:
-                self._hierarchy = cgroups.find(group_name(), jail.process.pid)
+                self._hierarchy = cgroups.find(cgroups.own_name(), jail.process.pid)
             except cgroups.NoCgroups:
                 self._hierarchy = None
         return self._hierarchy
@@ -137,19 +131,6 @@ class NativeEngine:
         return await Jail.launch(plan)
 
 
-def group_name() -> str:
-    """The name of this process's control group: pid and start time, so that a reused pid is not mistaken for it."""
-    return f"belljar-{os.getpid()}-{start_time(os.getpid())}"
-
-
-def start_time(pid: int) -> int:
-    """When a process started, in clock ticks since boot; 0 when it is gone."""
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-    except OSError:
-        return 0
-
-
 def _raise_open_files() -> None:
     """Each sandbox holds about ten descriptors: use what this process may have anyway."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -164,6 +145,3 @@ def _refusal(health: EngineHealth) -> str:
         "the native engine does not start, because a wall is missing. " + "; ".join(rows) + ". "
         "Fix it, use engine='wasm', or accept it with BELLJAR_ALLOW_DEGRADED=1 (it then shows in every Execution)"
     )
-
-
-__all__ = ["NativeEngine", "StartFailed"]

@@ -1,4 +1,4 @@
-"""The proof of the walls: a sandbox is built and each layer is attacked from inside. Nothing is believed that was not tried."""
+"""The proof of the walls: a sandbox is built and each layer is attacked from inside. Nothing untried is believed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from belljar.engines.base import EngineHealth, KernelExited, Layer, Spec
+from belljar.engines.base import EngineHealth, KernelExited, Layer, Spec, ignore
 from belljar.engines.native import inside
-from belljar.engines.native.cgroups import NONE_WRITABLE, NoCgroups, find
+from belljar.engines.native.cgroups import NONE_WRITABLE, NoCgroups, find, own_name, scope_command
 from belljar.engines.native.jail import default_python
 from belljar.engines.native.process import NativeProcess
 from belljar.errors import StartFailed
@@ -103,18 +103,17 @@ class Health:
 
 async def _attack(process: NativeProcess, canary: Canary) -> list[Layer]:
     """Run the probes inside, then exceed the memory, which ends the sandbox."""
-    done = await process.request({"type": "run", "count": 1, "code": _PROBES.read_text(), "args": asdict(canary),
-                                  "env": {}, "stdin": None, "cwd": None}, lambda event: None)  # fmt: skip
+    probes = _PROBES.read_text() + "\nfindings(_args)\n"
+    facts = asdict(canary) | {"processes": PROBE_LIMITS.processes}
+    done = await process.request(_run(1, probes) | {"args": facts}, ignore)
     if done["error"] is not None:
         return [Layer("probes", False, f"the probes failed: {done['error']['name']}: {done['error']['value']}")]
     layers = [
         Layer(str(row["name"]), row["holds"] is True, str(row["detail"])[:300], _FIXES.get(str(row["name"])))
         for row in done["value"]
     ]
-    fill = "block = []\nwhile True: block.append(bytearray(4 << 20))"
     try:
-        await process.request({"type": "run", "count": 2, "code": fill, "env": {}, "stdin": None, "cwd": None},
-                              lambda event: None)  # fmt: skip
+        await process.request(_run(2, "block = []\nwhile True: block.append(bytearray(4 << 20))"), ignore)
         holds, detail = False, "memory past the limit was not stopped"
     except KernelExited as ended:
         holds = ended.exit.out_of_memory
@@ -122,13 +121,15 @@ async def _attack(process: NativeProcess, canary: Canary) -> list[Layer]:
     return [*layers, Layer("memory", holds, detail)]
 
 
-def _missing_cgroups() -> list[Layer]:
-    from belljar.engines.native.cgroups import scope_command
+def _run(count: int, code: str) -> dict[str, object]:
+    return {"type": "run", "count": count, "code": code, "env": {}, "stdin": None, "cwd": None}
 
+
+def _missing_cgroups() -> list[Layer]:
     if scope_command():
         return []
     try:
-        find(f"belljar-proof-{os.getpid()}").remove()
+        find(f"{own_name()}-proof").remove()
     except NoCgroups as failure:
         return [Layer(name, False, NONE_WRITABLE, failure.fix) for name in ("memory", "processes")]
     return []

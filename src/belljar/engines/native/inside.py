@@ -1,4 +1,4 @@
-"""The code that goes inside: a copy of belljar_kernel and belljar_jail, compiled for the environment's Python, made once."""
+"""The code that goes inside: belljar_kernel and belljar_jail, copied and compiled for the environment's Python, once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A CPython on this machine, and where its parts lie. Asked once by running it, then remembered by path, size and time."""
+"""A CPython on this machine and where its parts lie. Asked once, by running it, then remembered."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ class Jail:
 
     def slot(self) -> int:
         """The id, within the outer user namespace, that the next sandbox runs as."""
-        first, count = self.plan.ids
+        _, count = self.plan.ids
         return next(self._slots) % (count - 1) + 1 if self.plan.as_root else 0
 
     async def warm_up(self) -> None:

@@ -31,7 +31,9 @@ MOUNT_POINTS = ("/workspace", HOME, "/dev/shm", "/proc", "/packages", "/.disk")
 def plan(interpreter: Interpreter, inside: Path, site: Path | None) -> list[Step]:
     """Every step that fills the empty root, in order."""
     steps = [*_system(), *_python(interpreter, inside, site)]
-    steps += [{"kind": "bind", "at": path, "source": os.path.realpath(path)} for path in SETTINGS_FILES if _exists(path)]
+    steps += [
+        {"kind": "bind", "at": path, "source": os.path.realpath(path)} for path in SETTINGS_FILES if _exists(path)
+    ]
     steps += [{"kind": "file", "at": path, "text": text} for path, text in WRITTEN_FILES.items()]
     steps += [{"kind": "folder", "at": path} for path in MOUNT_POINTS]
     steps += [{"kind": "tmpfs", "at": "/tmp", "size": "16m"}]

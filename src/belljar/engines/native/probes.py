@@ -1,96 +1,116 @@
-# Runs inside a sandbox, as user code, with the canary in `_args`; its last expression is the list of findings.
-# Each probe tries to get through one wall: `holds` is True when that failed as it should.
+"""Runs inside a sandbox, as user code: tries to get through each wall and tells what happened. Standard library only."""
+
+from __future__ import annotations
+
 import ctypes
 import errno
 import os
+import signal
 import socket
+from collections.abc import Callable
+from typing import Any
 
-libc = ctypes.CDLL(None, use_errno=True)
+Action = Callable[[], Any]
+REFUSED = (errno.EPERM, errno.ENOSYS)
 
 
-def attempt(action, *allowed):
-    """None when the action was refused with one of the allowed errors, else what happened."""
+def findings(canary: dict[str, Any]) -> list[dict[str, Any]]:
+    """One row per wall; `holds` is True when every attempt failed as it should."""
+    return [
+        _row("namespaces", _namespaces(), "sees its own processes only, as an ordinary user"),
+        _row("root", _root(canary), "a canary file of the host cannot be read, the system cannot be written"),
+        _row("network", _network(canary), "canary listeners on the host cannot be reached"),
+        _row("capabilities", _capabilities(), "none, and no way to get any"),
+        _row("seccomp", _seccomp(), "unshare, ptrace, mount and odd sockets are refused"),
+        _row("landlock", _landlock(), "what file permissions would allow beyond the workspace is refused"),
+        _row("processes", _processes(canary["processes"]), "a fork bomb stopped at the limit"),
+    ]
+
+
+def _namespaces() -> list[str | None]:
+    seen = [name for name in os.listdir("/proc") if name.isdigit()]
+    return [f"sees processes {seen}" if len(seen) > 2 else None, "is root" if os.getuid() == 0 else None]
+
+
+def _root(canary: dict[str, Any]) -> list[str | None]:
+    return [
+        _tried("read a file of the host", lambda: os.open(canary["path"], os.O_RDONLY)),
+        _tried("wrote to /usr/bin", lambda: os.open("/usr/bin/canary", os.O_WRONLY | os.O_CREAT)),
+        _tried("wrote to /", lambda: os.open("/canary", os.O_WRONLY | os.O_CREAT)),
+    ]
+
+
+def _network(canary: dict[str, Any]) -> list[str | None]:
+    return [
+        _tried("reached the host's loopback", lambda: _connect(socket.AF_INET, ("127.0.0.1", canary["port"]))),
+        _tried("reached an abstract socket", lambda: _connect(socket.AF_UNIX, "\0" + canary["abstract"])),
+    ]
+
+
+def _capabilities() -> list[str | None]:
+    facts = _status()
+    held: list[str | None] = [
+        f"{name} {facts[name]}" for name in ("CapEff", "CapPrm", "CapBnd", "CapAmb") if int(facts[name], 16)
+    ]
+    return [*held, None if facts["NoNewPrivs"] == "1" else "privileges can grow"]
+
+
+def _seccomp() -> list[str | None]:
+    return [
+        None if _status()["Seccomp"] == "2" else "no filter",
+        _tried("unshare", lambda: _call("unshare", 0x10000000), *REFUSED),
+        _tried("ptrace", lambda: _call("ptrace", 0, 0, 0, 0), *REFUSED),
+        _tried("mount", lambda: _call("mount", b"none", b"/tmp", b"tmpfs", 0, None), *REFUSED),
+        _tried("netlink", lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)),
+    ]
+
+
+def _landlock() -> list[str | None]:
+    return [_tried("wrote to /proc/self/comm", lambda: os.open("/proc/self/comm", os.O_WRONLY), errno.EACCES)]
+
+
+def _processes(limit: int) -> list[str | None]:
+    children: list[int] = []
+    while len(children) <= limit + 100:
+        try:
+            child = os.fork()
+        except BlockingIOError:
+            break
+        if child == 0:
+            signal.pause()
+        children.append(child)
+    for child in children:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+    return [f"made {len(children)} processes with a limit of {limit}" if len(children) > limit else None]
+
+
+def _row(name: str, bad: list[str | None], good: str) -> dict[str, Any]:
+    found = [item for item in bad if item]
+    return {"name": name, "holds": not found, "detail": "; ".join(found) or good}
+
+
+def _tried(what: str, action: Action, *expected: int) -> str | None:
+    """None when the action was refused, with one of the expected errors where some are given."""
     try:
         action()
     except OSError as failure:
-        return None if not allowed or failure.errno in allowed else f"failed oddly: {failure}"
-    return "succeeded"
+        return None if not expected or failure.errno in expected else f"{what} failed oddly: {failure}"
+    return what
 
 
-def call(name, *arguments):
-    def action():
-        if getattr(libc, name)(*arguments) < 0:
-            raise OSError(ctypes.get_errno(), name)
-
-    return action
+def _call(name: str, *arguments: object) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if getattr(libc, name)(*arguments) < 0:
+        raise OSError(ctypes.get_errno(), name)
 
 
-def connect(family, address):
-    def action():
-        with socket.socket(family, socket.SOCK_STREAM) as end:
-            end.settimeout(2)
-            end.connect(address)
-
-    return action
+def _connect(family: int, address: Any) -> None:
+    with socket.socket(family, socket.SOCK_STREAM) as end:
+        end.settimeout(2)
+        end.connect(address)
 
 
-def status():
-    with open("/proc/self/status") as file:
+def _status() -> dict[str, str]:
+    with open("/proc/self/status", encoding="ascii") as file:
         return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
-
-
-def fork_until_refused():
-    children = []
-    try:
-        for _ in range(200):
-            child = os.fork()
-            if child == 0:
-                while True:
-                    os.read(reader, 1)
-                    os._exit(0)
-            children.append(child)
-        return len(children)
-    except BlockingIOError:
-        return len(children)
-    finally:
-        for child in children:
-            os.kill(child, 9)
-            os.waitpid(child, 0)
-
-
-findings = []
-
-
-def report(name, bad, good):
-    bad = [item for item in bad if item]
-    findings.append({"name": name, "holds": not bad, "detail": "; ".join(bad) or good})
-
-
-seen = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-report("namespaces", [f"sees processes {seen}" if len(seen) > 2 else None, "is root" if os.getuid() == 0 else None],
-       "sees its own processes only, as an ordinary user")  # fmt: skip
-report("root", [attempt(lambda: open(_args["path"])) and "read a file of the host",
-                attempt(lambda: open("/usr/bin/canary", "w")) and "wrote to /usr/bin",
-                attempt(lambda: open("/canary", "w")) and "wrote to /"],
-       "a canary file of the host cannot be read, the system cannot be written")  # fmt: skip
-report("network", [attempt(connect(socket.AF_INET, ("127.0.0.1", _args["port"]))) and "reached the host's loopback",
-                   attempt(connect(socket.AF_UNIX, "\0" + _args["abstract"])) and "reached an abstract socket"],
-       "canary listeners on the host cannot be reached")  # fmt: skip
-facts = status()
-report("capabilities", [f"{name} {facts[name]}" for name in ("CapEff", "CapPrm", "CapBnd", "CapAmb")
-                        if int(facts[name], 16)] + ["privileges can grow" if facts["NoNewPrivs"] != "1" else None],
-       "none, and no way to get any")  # fmt: skip
-refused = (errno.EPERM, errno.ENOSYS)
-report("seccomp", ["no filter" if facts["Seccomp"] != "2" else None,
-                   attempt(call("unshare", 0x10000000), *refused) and "unshare",
-                   attempt(call("ptrace", 0, 0, 0, 0), *refused) and "ptrace",
-                   attempt(call("mount", b"none", b"/tmp", b"tmpfs", 0, None), *refused) and "mount",
-                   attempt(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)) and "netlink"],
-       "unshare, ptrace, mount and odd sockets are refused")  # fmt: skip
-report("landlock", [attempt(lambda: open("/proc/self/comm", "w"), errno.EACCES) and "wrote to /proc/self/comm"],
-       "what the file permissions would allow beyond the workspace is refused")  # fmt: skip
-reader, writer = os.pipe()
-made = fork_until_refused()
-report("processes", [f"made {made} processes with a limit of 16" if made > 16 else None],
-       f"a fork bomb stopped after {made}")  # fmt: skip
-findings

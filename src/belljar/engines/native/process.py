@@ -46,7 +46,7 @@ class Kernel:
         self.ended: asyncio.Future[str | None] = self.loop.create_future()
         self.open_id = 0
         self.on_event: OnEvent | None = None
-        self.done: asyncio.Future[Event] | None = None
+        self.done: asyncio.Future[Event | None] | None = None  # None: the kernel ended instead
         self._unsent = bytearray()
         channel.setblocking(False)
         self.loop.add_reader(channel, self._on_channel)
@@ -78,6 +78,8 @@ class Kernel:
             self.loop.remove_reader(self.channel)
             self.loop.remove_writer(self.channel)
             self.ended.set_result(reason)
+        if self.done is not None and not self.done.done():
+            self.done.set_result(None)
 
     def close(self) -> None:
         """Let go of every descriptor."""
@@ -214,12 +216,12 @@ class NativeProcess:
         kernel.open_id, kernel.on_event, kernel.done = self._request_ids, on_event, kernel.loop.create_future()
         try:
             kernel.send({**request, "id": self._request_ids})
-            await asyncio.wait((kernel.done, kernel.ended, self.exit), return_when=asyncio.FIRST_COMPLETED)
-            if not kernel.done.done():
+            done = await kernel.done
+            if done is None:
                 await self.kill()  # whatever the kernel left running, and the kernel itself when it broke the protocol
                 kernel.drain()
                 raise KernelExited(await self._exit_facts())
-            return kernel.done.result()
+            return done
         finally:
             kernel.on_event, kernel.open_id = None, 0
 
@@ -325,6 +327,7 @@ class NativeProcess:
             os.close(err_write)
         (kernel.pidfd,) = descriptors
         self.exit = zygote.exit_of(int(answer["pid"]))
+        self.exit.add_done_callback(lambda _: kernel.end(None))
         self.is_warm = zygote is self.jail.warm
         self._oom_kills = self.group.out_of_memory_kills() if self.group else 0
         await asyncio.wait((kernel.hello, kernel.ended), return_when=asyncio.FIRST_COMPLETED)

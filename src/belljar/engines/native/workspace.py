@@ -1,4 +1,4 @@
-"""The workspace from the host's side: every path is resolved beneath one held descriptor, by the kernel, never by us."""
+"""The workspace from the host's side: Linux resolves every path beneath one held descriptor; we never do."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import errno
 import os
 import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from belljar.engines.base import Entry
+from belljar.engines.base import Entry, EntryType, Listing
 from belljar.errors import DiskFull, FileError, FileMissing, FileTooLarge, PathRefused
 from belljar_jail import linux
 
@@ -34,7 +34,7 @@ class DescriptorWorkspace:
         """The content of a regular file."""
         return await asyncio.to_thread(self._read, path, max_bytes)
 
-    async def list(self, path: str, max_entries: int) -> list[Entry]:
+    async def list(self, path: str, max_entries: int) -> Listing:
         """Everything beneath a folder; links are listed, not followed."""
         return await asyncio.to_thread(self._list, path, max_entries)
 
@@ -57,7 +57,7 @@ class DescriptorWorkspace:
             finally:
                 os.close(folder)
 
-    def _make_folders(self, names: list[str]) -> int:
+    def _make_folders(self, names: Sequence[str]) -> int:
         current = os.dup(self.descriptor)
         try:
             for name in names:
@@ -105,10 +105,10 @@ class DescriptorWorkspace:
             finally:
                 os.close(file)
 
-    def _list(self, path: str, max_entries: int) -> list[Entry]:
+    def _list(self, path: str, max_entries: int) -> Listing:
         with _spoken(path or "."):
             folder = _open(self.descriptor, path or ".", os.O_RDONLY | os.O_DIRECTORY)
-            entries: list[Entry] = []
+            entries: Listing = []
             _walk(folder, f"{path}/" if path else "", entries, max_entries, MAX_LIST_DEPTH)
             return entries
 
@@ -172,8 +172,8 @@ def _read_all(file: int, max_bytes: int) -> bytes:
     return b"".join(chunks)
 
 
-def _kind(mode: int) -> str:
-    kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "symlink"}
+def _kind(mode: int) -> EntryType:
+    kinds: dict[int, EntryType] = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "symlink"}
     return kinds.get(stat.S_IFMT(mode), "other")
 
 

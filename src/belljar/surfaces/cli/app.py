@@ -68,19 +68,19 @@ def _dispatch(options: Namespace) -> int:
 
             return attack.command(options)
         case _:
-            from importlib.metadata import version
+            from belljar import __version__
 
-            print(f"belljar {version('belljar')}")
+            print(f"belljar {__version__}")
             return 0
 
 
 def _explain(error: Exception) -> int:
-    from belljar.errors import InvalidRequest, SandboxError
+    from belljar.errors import InvalidRequest, PathRefused, SandboxError
     from belljar.surfaces.cli.wording import one_line
 
     if isinstance(error, (SandboxError, OSError)):
         print(f"belljar: {one_line(str(error))}", file=sys.stderr)
-        return USAGE if isinstance(error, InvalidRequest) else FAILED
+        return USAGE if isinstance(error, (InvalidRequest, PathRefused)) else FAILED
     import traceback
 
     traceback.print_exception(error)

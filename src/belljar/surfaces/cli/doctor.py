@@ -33,14 +33,18 @@ def describe(engines: list[EngineHealth]) -> dict[str, Any]:
     """Everything the report says, as plain data."""
     import platform
     from dataclasses import asdict
-    from importlib.metadata import version
+
+    from belljar import __version__, compose
+    from belljar.settings import Settings
 
     available = {health.engine for health in engines if health.available}
     return {
-        "belljar": version("belljar"),
+        "belljar": __version__,
         "python": platform.python_version(),
         "system": platform.platform(),
         "auto": next((name for name in _PREFERENCE if name in available), None),
+        "cache_dir": str(Settings.load().cache_dir),
+        "base_environment": "prepared" if compose.is_prepared() else "not prepared; `belljar packages sync` does it",
         "engines": [asdict(health) for health in engines],
     }
 
@@ -64,6 +68,6 @@ def draw(report: dict[str, Any]) -> None:
             console.print(Text(f"  {one_line(note)}", "dim"))
         console.print()
     auto = report["auto"] or Text("no engine holds on this machine", "red")
-    console.print(Text.assemble(("auto     ", "bold"), auto))
-    for key in ("belljar", "python", "system"):
-        console.print(Text.assemble((f"{key:<8} ", "bold"), report[key]))
+    console.print(Text.assemble((f"{'auto':<17}", "bold"), auto))
+    for key in ("belljar", "python", "system", "cache_dir", "base_environment"):
+        console.print(Text.assemble((f"{key.replace('_', ' '):<17}", "bold"), report[key]))

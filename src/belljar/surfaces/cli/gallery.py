@@ -37,6 +37,7 @@ class Gallery:
         self, sandbox: Sandbox, execution: Execution, uploaded: dict[str, bytes]
     ) -> Iterator[tuple[str, Path | str]]:
         """Fetch each changed file, and give with its name where it is now, or the reason why it is not here."""
+        before = {inside(name): content for name, content in uploaded.items()}
         for name in (file.path for file in execution.files):
             path = inside(name)
             if path is None:
@@ -44,7 +45,7 @@ class Gallery:
                 continue
             try:
                 content = sandbox.files.read(str(path))
-                if uploaded.get(str(path)) != content:
+                if before.get(path) != content:
                     yield name, self._put(str(path), content)
             except (FileError, OSError) as error:
                 yield name, str(error)

@@ -42,12 +42,12 @@ def read_stdin(name: str | None, source: str | None, code: str | None) -> str | 
     return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
 
 
-def read_arguments(text: str | None) -> Any:
-    """The value of --args."""
+def read_arguments(text: str | None) -> dict[str, Any]:
+    """The value of --args as an option of `run`; none when there is no --args, for null is a value."""
     if text is None:
-        return None
+        return {}
     try:
-        return json.loads(text)
+        return {"args": json.loads(text)}
     except ValueError as error:
         raise InvalidRequest(f"--args is not JSON: {error}") from None
 
@@ -80,18 +80,22 @@ def limits_of(options: Namespace) -> Limits:
 
 
 def open_sandbox(options: Namespace, limits: Limits, files: dict[str, bytes]) -> Sandbox:
-    """Start the sandbox that the options describe, with its files in place."""
-    from belljar import Policy, Sandbox
+    """Start the sandbox that the options describe, with its files in place.
+
+    A command has one sandbox, so none is kept ready behind it unless the user wants that.
+    """
+    os.environ.setdefault("BELLJAR_POOL_SIZE", "0")
+    from belljar import compose
+    from belljar.policy import Policy
+    from belljar.sandbox import Sandbox
 
     policy = Policy(network=tuple(options.hosts))
-    sandbox = Sandbox(options.engine, packages=tuple(options.packages), limits=limits, policy=policy)
-    try:
-        for path, content in files.items():
-            sandbox.files.write(path, content)
-    except BaseException:
-        sandbox.close()
-        raise
-    return sandbox
+    if not compose.is_prepared():
+        from belljar.surfaces.cli.progress import progress
+
+        with progress() as report:
+            compose.base_environment(report)
+    return Sandbox(options.engine, packages=tuple(options.packages), files=files, limits=limits, policy=policy)
 
 
 def _walk(source: Path, destination: str) -> Iterator[tuple[Path, str]]:

@@ -43,9 +43,11 @@ def remarks(execution: Execution, limits: Limits) -> list[str]:
                 " and reading data in parts needs less"
             )
         case "crashed":
-            lines.append(f"the sandboxed Python crashed: {why or 'no reason known'}; its names are lost")
+            lines.append(f"crashed: {why or 'the sandboxed Python ended by itself'}")
         case "cancelled":
-            lines.append("interrupted")
+            lines.append(f"interrupted: {why or 'the run was cancelled'}")
+    if execution.error and execution.error.hint:
+        lines.append(f"hint: {execution.error.hint}")
     return [one_line(line) for line in lines]
 
 

@@ -131,6 +131,6 @@ def _add_sandbox_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_packages(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
-    listing = actions.add_parser("list", help="print what the base environment has", allow_abbrev=False)
+    listing = actions.add_parser("list", help="print what the base environment has", formatter_class=_Help)
     listing.add_argument("--json", action="store_true", help="print one JSON array")
-    actions.add_parser("sync", help="download and prepare the base environment", allow_abbrev=False)
+    actions.add_parser("sync", help="download and prepare the base environment", formatter_class=_Help)

@@ -30,7 +30,7 @@ def command(options: Namespace) -> int:
     sandbox = inputs.open_sandbox(options, limits, files)
     try:
         show = (lambda _event: None) if options.json else _screen().show
-        execution = foreground.run(sandbox, code, show, stdin=stdin, args=arguments)
+        execution = foreground.run(sandbox, code, show, stdin=stdin, **arguments)
         if options.json:
             import json
 

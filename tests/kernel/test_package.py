@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+from pathlib import Path
+
+import belljar_kernel
+from belljar_kernel.reseed import after_fork
+
+FOLDER = Path(belljar_kernel.__file__).parent
+
+
+def test_it_imports_the_standard_library_and_itself_only():
+    for path in FOLDER.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0
+                names = [node.module or ""]
+            for name in names:
+                top = name.partition(".")[0]
+                assert top in sys.stdlib_module_names or top in ("belljar_kernel", "_typeshed"), (path.name, name)
+
+
+def test_the_digest_is_over_every_source():
+    sha = hashlib.sha256()
+    for path in sorted(FOLDER.glob("*.py")):
+        sha.update(f"{path.name} {len(path.read_bytes())}\n".encode() + path.read_bytes())
+    assert belljar_kernel.digest() == sha.hexdigest()
+    assert belljar_kernel.PROTOCOL == 1
+
+
+def test_files_stay_small():
+    assert {path.name: n for path in FOLDER.glob("*.py") if (n := len(path.read_text().splitlines())) > 250} == {}
+
+
+def test_a_fork_of_a_zygote_draws_its_own_randomness():
+    import os
+    import random
+    import tempfile
+
+    random.seed(1)
+    expected = random.random()
+    random.seed(1)
+    tempfile._get_candidate_names()  # type: ignore[attr-defined]
+    after_fork()
+    assert random.random() != expected
+    assert tempfile._name_sequence is None  # type: ignore[attr-defined]
+    assert os.path.exists(tempfile.gettempdir())
+
+
+def test_numpy_is_reseeded_when_it_is_loaded():
+    import pytest
+
+    numpy = pytest.importorskip("numpy")
+    numpy.random.seed(1)
+    expected = numpy.random.random()
+    numpy.random.seed(1)
+    after_fork()
+    assert numpy.random.random() != expected
+
+
+def test_warming_up_needs_no_pandas_and_takes_one(process):
+    assert process.request(
+        type="configure", env={}, path=[], data_bytes=None, results_bytes=1000, warm=True
+    ).events == [{"type": "done", "id": 1}]
+    process.run("try:\n    import pandas\nexcept ImportError:\n    pass")
+    assert process.request(
+        type="configure", env={}, path=[], data_bytes=None, results_bytes=1000, warm=True
+    ).events == [{"type": "done", "id": 3}]
