@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import os
 import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
+
+from belljar.errors import InvalidRequest, SandboxClosed
 
 T = TypeVar("T")
 
@@ -16,12 +19,32 @@ class BackgroundLoop:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
+        self._process = os.getpid()
         self._thread = threading.Thread(target=self._serve, name="belljar", daemon=True)
         self._thread.start()
 
+    @property
+    def reachable(self) -> bool:
+        """Whether it still runs, in this very process: a forked child has no such thread."""
+        return os.getpid() == self._process and not self.loop.is_closed()
+
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Run it there.
+
+        Raises:
+            SandboxClosed: when there is no such place any more.
+        """
+        if not self.reachable:
+            coroutine.close()
+            raise SandboxClosed("the host of this sandbox was closed, or belongs to a parent process; make a new one")
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+
     def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run it there and block until it is done; Ctrl-C here cancels it there."""
-        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        if threading.current_thread() is self._thread:
+            coroutine.close()
+            raise InvalidRequest("on_event may not wait for a sandbox; raise an exception to stop the run")
+        future = self.start(coroutine)
         try:
             return future.result()
         except BaseException:
@@ -35,10 +58,10 @@ class BackgroundLoop:
         try:
             running = asyncio.get_running_loop()
         except RuntimeError:
-            return await _await_elsewhere(asyncio.run_coroutine_threadsafe(coroutine, self.loop))
+            return await _await_elsewhere(self.start(coroutine))
         if running is self.loop:  # the synchronous face is already there
             return await coroutine
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self.loop))
+        return await asyncio.wrap_future(self.start(coroutine))
 
     def stop(self) -> None:
         """End the loop and its thread."""

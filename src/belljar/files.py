@@ -45,7 +45,7 @@ class AsyncFiles:
 
     async def list(self, path: str = "") -> Listing:
         """Everything beneath a folder; links are listed, not followed."""
-        name = plain_path(path) if path.strip("/.") and path != WORKSPACE else ""
+        name = "" if path in ("", ".", WORKSPACE, f"{WORKSPACE}/") else plain_path(path)
         return await self._sandbox._there(lambda session: session.list_files(name, MAX_ENTRIES))
 
     async def delete(self, path: str) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import queue
+import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -58,6 +58,7 @@ class AsyncSandbox:
         self._first_files = checked_files(files)
         self._here = compose.local_host()
         self._session: Session | None = None
+        self._starting = asyncio.Lock()
         self._closed = False
 
     @property
@@ -97,27 +98,28 @@ class AsyncSandbox:
         )
         return await self._there(lambda session: session.run(run, on_event))
 
-    async def stream(self, code: str, **options: Any) -> AsyncIterator[Event | Execution]:
-        """Run code and iterate its events as they happen; the last item is the Execution."""
-        import anyio
-
-        feed: queue.SimpleQueue[Event | Execution | BaseException] = queue.SimpleQueue()
+    async def stream(self, code: str, **options: Any) -> AsyncGenerator[Event | Execution, None]:
+        """Run code and iterate its events as they happen; the last item is the Execution. Leaving early stops it."""
+        background = self._here.background
+        feed: asyncio.Queue[Event | Execution | Exception] = asyncio.Queue()  # lives on the background loop
 
         async def run_to_end() -> None:
             try:
-                feed.put(await self.run(code, on_event=feed.put, **options))
+                feed.put_nowait(await self.run(code, on_event=feed.put_nowait, **options))
             except Exception as failure:
-                feed.put(failure)
+                feed.put_nowait(failure)
 
-        async with anyio.create_task_group() as group:
-            group.start_soon(run_to_end)
+        running = background.start(run_to_end())
+        try:
             while True:
-                item = await anyio.to_thread.run_sync(feed.get, abandon_on_cancel=True)
-                if isinstance(item, BaseException):
+                item = await background.cross(feed.get())
+                if isinstance(item, Exception):
                     raise item
                 yield item
                 if isinstance(item, Execution):
-                    break
+                    return
+        finally:
+            running.cancel()
 
     async def interrupt(self) -> None:
         """Stop the code that runs now; its Execution says `cancelled`, and variables are kept if it obeys."""
@@ -142,7 +144,7 @@ class AsyncSandbox:
     async def close(self) -> None:
         """End the sandbox and everything in it. Idempotent."""
         self._closed = True
-        if self._session is not None:
+        if self._session is not None and self._here.background.reachable:
             await self._here.background.cross(self._here.host.close_session(self._session))
 
     async def start(self) -> AsyncSandbox:
@@ -168,20 +170,26 @@ class AsyncSandbox:
 
     async def _started(self) -> Session:
         """The live session; made on the background loop, once."""
-        if self._closed:
-            raise SandboxClosed("this sandbox was closed; make a new one")
-        if self._session is None:
-            environment = await _in_thread(self._here.environment, self._policy)
-            spec = Spec(self.id, environment, self._limits, self._policy, self._env)
-            session = await self._here.host.create(self._engine, spec)
-            try:
-                for path, data in self._first_files.items():
-                    await session.process.workspace.write(path, data)
-            except BaseException:
-                await self._here.host.close_session(session)
-                raise
-            self._session = session
-        return self._session
+        async with self._starting:
+            if self._closed:
+                raise SandboxClosed("this sandbox was closed; make a new one")
+            if self._session is None:
+                self._session = await self._start()
+            return self._session
+
+    async def _start(self) -> Session:
+        environment = await _in_thread(self._here.environment, self._policy)
+        spec = Spec(self.id, environment, self._limits, self._policy, self._env)
+        session = await self._here.host.create(self._engine, spec)
+        try:
+            for path, data in self._first_files.items():
+                await session.process.workspace.write(path, data)
+            if self._closed:
+                raise SandboxClosed("this sandbox was closed while it started")
+        except BaseException:
+            await self._here.host.close_session(session)
+            raise
+        return session
 
 
 class Sandbox:
@@ -213,19 +221,13 @@ class Sandbox:
 
     def stream(self, code: str, **options: Any) -> Iterator[Event | Execution]:
         """See AsyncSandbox.stream."""
-        import concurrent.futures
-
-        feed: queue.SimpleQueue[Event | Execution | BaseException] = queue.SimpleQueue()
-        with concurrent.futures.ThreadPoolExecutor(1) as runner:
-            ended = runner.submit(self.run, code, on_event=feed.put, **options)
-            ended.add_done_callback(lambda future: feed.put(future.exception() or future.result()))
-            while True:
-                item = feed.get()
-                if isinstance(item, BaseException):
-                    raise item
+        events = self._core.stream(code, **options)
+        try:
+            while (item := self._wait(_next(events))) is not None:
                 yield item
-                if isinstance(item, Execution):
-                    return
+        finally:
+            if self._core._here.background.reachable:
+                self._wait(events.aclose())
 
     def interrupt(self) -> None:
         """See AsyncSandbox.interrupt."""
@@ -259,10 +261,13 @@ class Sandbox:
         return self._core._here.background.wait(coroutine)
 
 
+async def _next(events: AsyncGenerator[T, None]) -> T | None:
+    """The next of them, or None after the last."""
+    return await anext(events, None)
+
+
 async def _in_thread(function: Callable[..., T], *args: Any) -> T:
     """Long work off the loop; most of the time there is none, and no thread is worth it."""
-    import asyncio
-
     if compose.is_prepared():
         return function(*args)
     return await asyncio.to_thread(function, *args)

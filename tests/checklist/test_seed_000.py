@@ -152,9 +152,7 @@ def test_a52_time_and_packages_are_reported(shared):
 def test_a53_no_credential_of_the_host_is_in_the_sandbox():
     # A process of its own, so that the secret is there before anything of the sandbox is.
     script = textwrap.dedent("""
-        from tests.checklist.conftest import PROGRAMS
-
-from belljar import Sandbox
+        from belljar import Sandbox
         # The pattern does not match its own text, so that the search cannot find itself.
         HUNT = '''
         import os, re

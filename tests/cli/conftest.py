@@ -13,7 +13,7 @@ COMMAND = [sys.executable, "-m", "belljar"]
 
 @pytest.fixture
 def environment(tmp_path):
-    return {**os.environ, "BELLJAR_STATE_DIR": str(tmp_path / "state"), "TERM": "xterm-256color", "NO_COLOR": "1"}
+    return {**os.environ, "BELLJAR_STATE_DIR": str(tmp_path / "state"), "TERM": "xterm-256color"}
 
 
 @pytest.fixture

@@ -62,13 +62,17 @@ class Terminal:
     def wait_for_end(self, seconds=30):
         """The exit code, when the command ends by itself; reads on, so that it can."""
         deadline = time.monotonic() + seconds
-        while self._process.poll() is None and time.monotonic() < deadline:
+        while time.monotonic() < deadline:
             if select.select([self._master], [], [], 0.1)[0]:
                 try:
                     self._seen += os.read(self._master, 65536).decode(errors="replace")
-                except OSError:
+                except OSError:  # the other side is closed, and everything was read
                     break
         return self._process.wait(max(1.0, deadline - time.monotonic()))
+
+    @property
+    def raw(self):
+        return self._seen
 
     @property
     def screen(self):

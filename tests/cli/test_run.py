@@ -1,5 +1,4 @@
 import json
-import os
 import signal
 import subprocess
 
@@ -185,7 +184,11 @@ def test_ctrl_c_ends_the_code_with_130(terminal):
 
 
 def test_a_second_ctrl_c_ends_code_that_will_not_stop(terminal):
-    code = "print('going', flush=True)\nwhile True:\n try:\n  while True: pass\n except KeyboardInterrupt: print('no', flush=True)"
+    # Not `while True: pass`: CPython 3.11 does not cover its jump by the `try` around it.
+    code = (
+        "print('going', flush=True)\nwhile True:\n try:\n  for _ in iter(int, 1): pass\n"
+        " except KeyboardInterrupt: print('no', flush=True)"
+    )
     run = terminal("run", "-c", code)
     run.wait_for("going", 60)
     run.type(CTRL_C)
@@ -194,8 +197,7 @@ def test_a_second_ctrl_c_ends_code_that_will_not_stop(terminal):
     assert run.wait_for_end() == 130
 
 
-def test_standard_error_of_a_terminal_gets_no_colour_added(terminal):
-    run = terminal("run", "-c", "import sys; sys.stderr.write('plain' + chr(10))")
-    run.wait_for("plain\r\n", 60)
-    assert os.linesep in run.screen
-    assert "\x1b" not in run._seen
+def test_a_terminal_gets_what_the_code_wrote_and_nothing_else(terminal):
+    run = terminal("run", "-c", "import sys; print('out'); sys.stderr.write('err' + chr(10))")
+    assert run.wait_for_end(60) == 0
+    assert run.raw == "out\r\nerr\r\n"

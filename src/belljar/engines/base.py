@@ -15,7 +15,7 @@ OnEvent = Callable[[Event], None]
 EntryType = Literal["file", "directory", "symlink", "other"]
 
 
-def ignore(event: Event) -> None:  # noqa: ARG001
+def ignore(event: Event) -> None:
     """For Requests whose Events do not matter."""
 
 

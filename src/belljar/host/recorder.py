@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import mimetypes
+from collections.abc import Callable
 
 from belljar.engines.base import Event, OnEvent
 from belljar.execution import ChangedFile, Execution, ExecutionError, Result
@@ -25,12 +26,19 @@ class Recorder:
         self._output_left = output_bytes
         self._results_left = RESULTS_BYTES
         self._pass_on = on_event
+        self.failure: BaseException | None = None  # of the callback, which is not called again then
+        self.on_failure: Callable[[], None] = lambda: None
 
     def __call__(self, event: Event) -> None:
         """Take one event as it happens."""
         kept = self._output(event) if event["type"] in ("stdout", "stderr") else self._result(event)
-        if kept is not None and self._pass_on is not None:
+        if kept is None or self._pass_on is None:
+            return
+        try:
             self._pass_on(kept)
+        except BaseException as failure:  # not even SystemExit may end the loop that serves every sandbox
+            self.failure, self._pass_on = failure, None
+            self.on_failure()
 
     def finish(self, done: Event) -> None:
         """Take the final event."""

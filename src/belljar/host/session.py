@@ -11,7 +11,7 @@ from typing import Any
 
 from belljar.engines import exits
 from belljar.engines.base import Event, KernelExited, KernelProcess, Listing, OnEvent, Spec, ignore
-from belljar.errors import SandboxClosed
+from belljar.errors import SandboxClosed, SandboxError
 from belljar.execution import Completion, Execution, State, Usage, Variable
 from belljar.host.recorder import RESULTS_BYTES, Recorder
 
@@ -112,6 +112,8 @@ class Session:
         before = self.process.sample()
         self._cancelled = False
         stopping: list[asyncio.Task[None]] = []
+        recorder.on_failure = lambda: given_up.append(loop.create_task(self._stop(task)))
+        given_up: list[asyncio.Task[None]] = []
 
         def on_deadline() -> None:
             stopping.append(loop.create_task(self._stop(task)))
@@ -135,10 +137,12 @@ class Session:
                 _tell_stop(execution, run, overdue=bool(stopping))
         finally:
             deadline.cancel()
-            await asyncio.gather(*stopping)
+            await asyncio.gather(*stopping, *given_up)
             self._running = None
             if not self.process.alive and self._lost is None:
                 self._lost = "the sandbox's Python had ended"
+        self._check_open()
+        _raise_failure(recorder)
         after = self.process.sample()
         execution.usage = Usage(time.perf_counter() - started, after.cpu_s - before.cpu_s, after.peak_memory_bytes)
 
@@ -216,6 +220,14 @@ def _tell_stop(execution: Execution, run: Run, overdue: bool) -> None:
         execution.status = "cancelled"
         execution.error = exits.cancelled(killed=False, traceback=traceback, line=line)
         execution.exit_code = exits.CANCELLED_EXIT
+
+
+def _raise_failure(recorder: Recorder) -> None:
+    """What the caller's on_event raised; the run was stopped for it."""
+    if isinstance(recorder.failure, Exception):
+        raise recorder.failure
+    if recorder.failure is not None:
+        raise SandboxError(f"on_event raised {type(recorder.failure).__name__}") from recorder.failure
 
 
 def _checked(kind: Any, rows: object, required: dict[str, type]) -> list[Any]:

@@ -49,7 +49,7 @@ def is_prepared(python: Path, cache_dir: Path) -> bool:
     return (cache_dir / "environments" / _name(python) / "environment.json").exists()
 
 
-def _in_silence(message: str, done: float | None) -> None:  # noqa: ARG001
+def _in_silence(message: str, done: float | None) -> None:
     pass
 
 

@@ -120,6 +120,17 @@ CASES: list[Case] = [
         run("1", ok(text="1", value=1)),
     ),
     case(
+        "an interrupt ends the children of its own run, not those of the next",
+        Interrupted(
+            "import subprocess, time\nfor _ in range(40): p = subprocess.Popen(['sleep', '60'])\n"
+            "print('ready'); time.sleep(60)",
+            "ready",
+            stopped("cancelled", 3, "print('ready'); time.sleep(60)", "ready\n"),
+        ),
+        run("q = subprocess.Popen(['sleep', '60'])\ntime.sleep(0.3)\nq.poll() is None", ok(text="True", value=True)),
+        tags="processes",
+    ),
+    case(
         "an allocation over the memory limit is out of memory and the state is kept",
         run("x = 1", ok()),
         run("y = bytearray(2_000_000_000)", error("MemoryError", "", code="MEMORY_ERROR", status="out_of_memory")),

@@ -1,4 +1,4 @@
-"""The code that goes inside: belljar_kernel and belljar_jail, copied and compiled for the environment's Python, once."""
+"""The code that goes inside: belljar_kernel and belljar_jail, copied and compiled for its Python, once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs inside a sandbox, as user code: tries to get through each wall and tells what happened. Standard library only."""
+"""Runs inside a sandbox, as user code: tries to get through each wall, and tells. Standard library only."""
 
 from __future__ import annotations
 

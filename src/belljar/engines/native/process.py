@@ -316,10 +316,12 @@ class NativeProcess:
         kernel = self.kernel = Kernel(ours, {"stdout": out_read, "stderr": err_read})
         said: list[str] = []
         kernel.on_event = lambda event: said.append(event.get("text", ""))
+        joins = self.group.joins if self.group else []
+        without = [name for name in self.degraded if name in ("landlock", "seccomp")]
         try:
             answer, descriptors = await zygote.order(
-                "kernel", [self.keeper, theirs.fileno(), out_write, err_write, *(self.group.joins if self.group else [])],
-                rlimits=rlimits(self.limits), without=[name for name in self.degraded if name in ("landlock", "seccomp")],
+                "kernel", [self.keeper, theirs.fileno(), out_write, err_write, *joins],
+                rlimits=rlimits(self.limits), without=without,
             )  # fmt: skip
         finally:
             theirs.close()

@@ -18,6 +18,8 @@ from belljar_jail import linux
 RESOLVE_NO_MAGICLINKS, RESOLVE_BENEATH = 0x02, 0x08
 MAX_LIST_DEPTH = 64
 
+_libc = ctypes.CDLL(None)
+
 
 class DescriptorWorkspace:
     """The files of one sandbox, through a descriptor of its folder."""
@@ -49,7 +51,7 @@ class DescriptorWorkspace:
             self.descriptor = -1
 
     def _write(self, path: str, data: bytes) -> None:
-        with _spoken(path):
+        with _spoken(path), _as_user(self.owner):
             *parents, name = path.split("/")
             folder = self._make_folders(parents)
             try:
@@ -63,8 +65,6 @@ class DescriptorWorkspace:
             for name in names:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(name, 0o755, dir_fd=current)
-                    if self.owner is not None:
-                        os.chown(name, self.owner, self.owner, dir_fd=current, follow_symlinks=False)
                 deeper = _open(current, name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
                 os.close(current)
                 current = deeper
@@ -78,8 +78,6 @@ class DescriptorWorkspace:
         fresh = f".belljar-{os.urandom(6).hex()}"
         file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder)
         try:
-            if self.owner is not None:
-                os.fchown(file, self.owner, self.owner)
             view = memoryview(data)
             while view:
                 view = view[os.write(file, view) :]
@@ -120,6 +118,20 @@ class DescriptorWorkspace:
                 _remove(folder, name)
             finally:
                 os.close(folder)
+
+
+@contextlib.contextmanager
+def _as_user(user: int | None) -> Iterator[None]:
+    """Make files as the sandbox's own user, the only one that its file system knows; for this thread alone."""
+    if user is None:
+        yield
+        return
+    own_group, own_user = _libc.setfsgid(user), _libc.setfsuid(user)
+    try:
+        yield
+    finally:
+        _libc.setfsuid(own_user)
+        _libc.setfsgid(own_group)
 
 
 def _walk(folder: int, prefix: str, entries: list[Entry], room: int, depth: int) -> None:

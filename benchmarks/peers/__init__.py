@@ -1,0 +1,1 @@
+"""What Belljar is measured against: each starts Python its own way, with the same interpreter and packages."""

@@ -1,0 +1,27 @@
+"""One small run in a sandbox that is already there."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from benchmarks.measure import Contestant, Effort, Figure, Row, Target, in_turns, milliseconds
+from benchmarks.ours import Belljar, checked
+from benchmarks.peers import ipykernel, plain
+
+CODE = "1+1"
+
+
+def measure(effort: Effort, stage: ExitStack) -> Row:
+    """`1+1`, from the call to its result."""
+    belljar = stage.enter_context(Belljar(pool_size=0))
+    sandbox = stage.enter_context(belljar.open())
+    entrants: list[Contestant | Figure] = [
+        Contestant("belljar", lambda: milliseconds(lambda: checked(sandbox.run(CODE))), True, Target(0.5), 10)
+    ]
+    if why := ipykernel.absent():
+        entrants.append(Figure(ipykernel.NAME, absent=why))
+    else:
+        notebook = stage.enter_context(ipykernel.notebook())
+        entrants.append(Contestant(ipykernel.NAME, lambda: milliseconds(lambda: notebook.run(CODE)), per_round=10))
+    entrants.append(Contestant(plain.NAME, lambda: milliseconds(lambda: plain.run("-c", CODE))))
+    return Row("live-run", "run 1+1 in a live sandbox", in_turns(entrants, effort))
