@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import io
 import os
 import select
 import signal
@@ -149,4 +150,18 @@ def _import(modules: list[str]) -> None:
     for name in modules:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
+    with contextlib.suppress(Exception):
+        _rehearse()
+
+
+def _rehearse() -> None:
+    """Do once what every sandbox is likely to do first, so that what is imported or cached on the way is there."""
+    for name in ("ast", "textwrap", "traceback"):
+        importlib.import_module(name)
     warm()
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        figure = pyplot.figure()
+        figure.add_subplot().plot([0, 1])
+        figure.savefig(io.BytesIO(), format="png")
+        pyplot.close(figure)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import uuid
 from collections import deque
 from dataclasses import replace
@@ -11,6 +10,9 @@ from dataclasses import replace
 from belljar.engines.base import Engine, KernelExited, KernelProcess, Spec, ignore
 from belljar.errors import SandboxError
 from belljar.host.session import configuration
+
+
+REFILLS = 2  # at the same time
 
 
 class Pool:
@@ -21,7 +23,8 @@ class Pool:
         self.template = template
         self.size = size
         self._ready: deque[KernelProcess] = deque()
-        self._refill: asyncio.Task[None] | None = None
+        self._refills: set[asyncio.Task[None]] = set()
+        self._coming = 0
         self._closed = False
 
     async def take(self, spec: Spec) -> KernelProcess | None:
@@ -36,17 +39,19 @@ class Pool:
         return None
 
     def refill(self) -> None:
-        """Make what is missing, one at a time, in the background."""
-        if not self._closed and (self._refill is None or self._refill.done()):
-            self._refill = asyncio.get_running_loop().create_task(self._fill())
+        """Make what is missing, a few at a time, in the background."""
+        while not self._closed and len(self._refills) < REFILLS and len(self._ready) + self._coming < self.size:
+            self._coming += 1
+            task = asyncio.get_running_loop().create_task(self._make_one())
+            self._refills.add(task)
+            task.add_done_callback(self._refills.discard)
 
     async def close(self) -> None:
         """End what is ready."""
         self._closed = True
-        if self._refill is not None:
-            self._refill.cancel()
-            with contextlib.suppress(asyncio.CancelledError, SandboxError):
-                await self._refill
+        for task in self._refills:
+            task.cancel()
+        await asyncio.gather(*self._refills, return_exceptions=True)
         while self._ready:
             await self._ready.popleft().close()
 
@@ -55,19 +60,18 @@ class Pool:
         """How many could be taken now."""
         return sum(process.alive for process in self._ready)
 
-    async def _fill(self) -> None:
-        while len(self._ready) < self.size and not self._closed:
-            spec = replace(self.template, id=str(uuid.uuid4()))
-            try:
-                process = await self.engine.start(spec)
-            except SandboxError:  # a sandbox that somebody waits for will say why
-                return
+    async def _make_one(self) -> None:
+        spec = replace(self.template, id=str(uuid.uuid4()))
+        try:
+            process = await self.engine.start(spec)
             try:
                 await process.request(configuration(spec, warm=True), ignore)
-            except KernelExited:
-                await process.close()
-                continue
-            except asyncio.CancelledError:
+            except BaseException:
                 await process.close()
                 raise
             self._ready.append(process)
+        except (SandboxError, KernelExited):
+            return  # a sandbox that somebody waits for will say why
+        finally:
+            self._coming -= 1
+        asyncio.get_running_loop().call_soon(self.refill)

@@ -28,7 +28,8 @@ CASES: list[Case] = [
     case(
         "async with at the top",
         run(
-            "class C:\n    async def __aenter__(self): print('in'); return 5\n    async def __aexit__(self, *a): print('out')\nasync with C() as c:\n    print(c)",
+            "class C:\n    async def __aenter__(self): print('in'); return 5\n"
+            "    async def __aexit__(self, *a): print('out')\nasync with C() as c:\n    print(c)",
             ok("in\n5\nout\n"),
         ),
     ),
@@ -44,7 +45,8 @@ CASES: list[Case] = [
     case(
         "a task made in one run is awaited in the next",
         run(
-            "import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    return 'done'\nt = asyncio.create_task(f())\nawait asyncio.sleep(0)",
+            "import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    return 'done'\n"
+            "t = asyncio.create_task(f())\nawait asyncio.sleep(0)",
             ok(),
         ),
         run("await t", ok(text="'done'", value="done")),

@@ -108,7 +108,8 @@ CASES: list[Case] = [
     case(
         "a patched print is the user's, and results still work",
         run(
-            "import builtins\nold = builtins.print\nbuiltins.print = lambda *a, **k: old('patched', *a, **k)\nprint(1)\n2",
+            "import builtins\nold = builtins.print\nbuiltins.print = lambda *a, **k: old('patched', *a, **k)\n"
+            "print(1)\n2",
             ok("patched 1\n", text="2", value=2),
         ),
     ),
@@ -126,7 +127,8 @@ CASES: list[Case] = [
     case(
         "threads work",
         run(
-            "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(4) as pool:\n    r = list(pool.map(lambda x: x * x, range(5)))\nr",
+            "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(4) as pool:\n"
+            "    r = list(pool.map(lambda x: x * x, range(5)))\nr",
             ok(text="[0, 1, 4, 9, 16]", value=[0, 1, 4, 9, 16]),
         ),
         tags="threads",
@@ -134,7 +136,8 @@ CASES: list[Case] = [
     case(
         "a process pool by fork works",
         run(
-            "import multiprocessing as mp\ndef sq(x): return x * x\nwith mp.get_context('fork').Pool(2) as pool:\n    r = pool.map(sq, range(4))\nr",
+            "import multiprocessing as mp\ndef sq(x): return x * x\n"
+            "with mp.get_context('fork').Pool(2) as pool:\n    r = pool.map(sq, range(4))\nr",
             ok(text="[0, 1, 4, 9]", value=[0, 1, 4, 9]),
         ),
         tags="processes",
@@ -142,7 +145,8 @@ CASES: list[Case] = [
     case(
         "sys.executable runs Python",
         run(
-            "import subprocess, sys\nsubprocess.check_output([sys.executable, '-c', 'import json; print(json.dumps([1]))'], text=True)",
+            "import subprocess, sys\n"
+            "subprocess.check_output([sys.executable, '-c', 'import json; print(json.dumps([1]))'], text=True)",
             ok(text="'[1]\\n'", value="[1]\n"),
         ),
         tags="processes",
@@ -150,7 +154,8 @@ CASES: list[Case] = [
     case(
         "a forked child that exits does not end the run",
         run(
-            "import os\npid = os.fork()\nif pid == 0:\n    os._exit(7)\nos.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])",
+            "import os\npid = os.fork()\nif pid == 0:\n    os._exit(7)\n"
+            "os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])",
             ok(text="7", value=7),
         ),
         tags="processes",
@@ -158,7 +163,8 @@ CASES: list[Case] = [
     case(
         "signals can be handled",
         run(
-            "import signal, os\nsignal.signal(signal.SIGUSR1, lambda *a: print('got it'))\nos.kill(os.getpid(), signal.SIGUSR1)",
+            "import signal, os\nsignal.signal(signal.SIGUSR1, lambda *a: print('got it'))\n"
+            "os.kill(os.getpid(), signal.SIGUSR1)",
             ok("got it\n"),
         ),
         tags="processes",
@@ -232,7 +238,9 @@ CASES: list[Case] = [
     case(
         "regular expressions, dates, decimals and fractions work",
         run(
-            "import re, decimal, fractions\nre.findall('[0-9]+', 'a1b22'), str(decimal.Decimal('0.1') + decimal.Decimal('0.2')), str(fractions.Fraction(1, 3))",
+            "import re, decimal, fractions\n"
+            "re.findall('[0-9]+', 'a1b22'), str(decimal.Decimal('0.1') + decimal.Decimal('0.2')), "
+            "str(fractions.Fraction(1, 3))",
             ok(text="(['1', '22'], '0.3', '1/3')", value=[["1", "22"], "0.3", "1/3"]),
         ),
     ),

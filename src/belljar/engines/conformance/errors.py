@@ -257,7 +257,8 @@ CASES: list[Case] = [
                     [
                         HEADER,
                         frame(2, "<module>", "json.loads('{')"),
-                        "json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+                        "json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line "
+                        "1 column 2 (char 1)",
                     ]
                 ),
             ),
@@ -271,7 +272,8 @@ CASES: list[Case] = [
     case(
         "an error in a thread goes to standard error and is no error of the run",
         run(
-            "import threading, sys\nthreading.excepthook = lambda a: print('hook', a.exc_type.__name__, file=sys.stderr)\n"
+            "import threading, sys\n"
+            "threading.excepthook = lambda a: print('hook', a.exc_type.__name__, file=sys.stderr)\n"
             "t = threading.Thread(target=lambda: 1 / 0)\nt.start(); t.join()",
             ok(stderr="hook ZeroDivisionError\n"),
         ),

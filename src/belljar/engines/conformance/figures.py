@@ -10,8 +10,8 @@ from belljar.execution import Result
 
 PLOT = "import matplotlib.pyplot as plt\n"
 SHAPE = (
-    PLOT
-    + "def shape(wide):\n    fig = plt.figure(figsize=(wide, 1))\n    fig.add_axes([0, 0, 1, 1], xticks=[], yticks=[])\n    return fig\n"
+    PLOT + "def shape(wide):\n    fig = plt.figure(figsize=(wide, 1))\n"
+    "    fig.add_axes([0, 0, 1, 1], xticks=[], yticks=[])\n    return fig\n"
 )
 PILLOW = "from PIL import Image\n"
 
@@ -94,7 +94,8 @@ FIGURES: list[Case] = [
     case(
         "a figure made without pyplot is shown when it is the last expression",
         run(
-            "from matplotlib.figure import Figure\nf = Figure(figsize=(2, 1))\nax = f.add_axes([0, 0, 1, 1], xticks=[], yticks=[])\nf",
+            "from matplotlib.figure import Figure\nf = Figure(figsize=(2, 1))\n"
+            "ax = f.add_axes([0, 0, 1, 1], xticks=[], yticks=[])\nf",
             ok(
                 results=[
                     result(
@@ -110,8 +111,8 @@ FIGURES: list[Case] = [
     case(
         "a seaborn or pandas plot is a figure like any other",
         run(
-            PLOT
-            + "import pandas as pd\nax = pd.Series([1, 2]).plot(figsize=(2, 1), xticks=[], yticks=[])\nax.set_position([0, 0, 1, 1])",
+            PLOT + "import pandas as pd\nax = pd.Series([1, 2]).plot(figsize=(2, 1), xticks=[], yticks=[])\n"
+            "ax.set_position([0, 0, 1, 1])",
             ok(results=[figure(2)]),
         ),
     ),

@@ -181,7 +181,8 @@ CASES: list[Case] = [
     case(
         "too many threads are a process error",
         run(
-            "import threading\ngo = threading.Event()\nfor _ in range(40):\n    threading.Thread(target=go.wait, daemon=True).start()",
+            "import threading\ngo = threading.Event()\nfor _ in range(40):\n"
+            "    threading.Thread(target=go.wait, daemon=True).start()",
             error("RuntimeError", "can't start new thread", line=4, code="PROCESS_LIMIT"),
         ),
         run("go.set()\n1", ok(text="1", value=1)),

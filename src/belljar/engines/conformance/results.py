@@ -5,7 +5,10 @@ from __future__ import annotations
 from belljar.engines.conformance.case import Case, case, run
 from belljar.engines.conformance.expect import error, ok, result
 
-HTML_CLASS = "class Page:\n    def _repr_html_(self):\n        return '<b>hi</b>'\n    def __repr__(self):\n        return 'Page'\n"
+HTML_CLASS = (
+    "class Page:\n    def _repr_html_(self):\n        return '<b>hi</b>'\n"
+    "    def __repr__(self):\n        return 'Page'\n"
+)
 
 CASES: list[Case] = [
     case("the last expression is the main result", run("1 + 1", ok(text="2", value=2))),
@@ -147,7 +150,8 @@ CASES: list[Case] = [
     case(
         "an object that answers to every attribute is shown by its repr",
         run(
-            "class Any:\n    def __getattr__(self, name): return lambda *a, **k: self\n    def __repr__(self): return 'Any'\n"
+            "class Any:\n    def __getattr__(self, name): return lambda *a, **k: self\n"
+            "    def __repr__(self): return 'Any'\n"
             "Any()",
             ok(text="Any"),
         ),

@@ -26,7 +26,8 @@ CASES: list[Case] = [
     case(
         "a closure keeps its cell",
         run(
-            "def counter():\n    n = 0\n    def up():\n        nonlocal n\n        n += 1\n        return n\n    return up\nup = counter()",
+            "def counter():\n    n = 0\n    def up():\n        nonlocal n\n        n += 1\n        return n\n"
+            "    return up\nup = counter()",
             ok(),
         ),
         run("up(); up()", ok(text="2", value=2)),

@@ -52,7 +52,8 @@ CASES: list[Case] = [
     case(
         "triple quotes of both kinds, docstrings and backslashes",
         run(
-            "a = '''it's \"\"\" here'''\nb = \"\"\"line\none\\ttab \\\\ end\"\"\"\ndef f():\n    '''Doc\n    string.'''\nprint(a, b, f.__doc__, sep='|')",
+            "a = '''it's \"\"\" here'''\nb = \"\"\"line\none\\ttab \\\\ end\"\"\"\ndef f():\n    '''Doc\n"
+            "    string.'''\nprint(a, b, f.__doc__, sep='|')",
             ok('it\'s """ here|line\none\ttab \\ end|Doc\n    string.\n'),
         ),
     ),

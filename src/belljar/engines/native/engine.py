@@ -104,16 +104,14 @@ class NativeEngine:
         return self._hierarchy
 
     async def _jail(self, environment: Environment) -> Jail:
-        """The jail of an environment; launched once, and again after it ended."""
+        """The jail of an environment; launched once, mended when a zygote died, and launched again after it ended."""
         task = self._jails.get(environment.digest)
-        if task is not None and task.done():
-            ended = task.cancelled() or task.exception() is not None or task.result().bare.failure is not None
-            if ended:
-                task = None
-        if task is None:
+        if task is None or (task.done() and await _is_over(task)):
             task = asyncio.ensure_future(self._launch(environment))
             self._jails[environment.digest] = task
-        return await asyncio.shield(task)
+        jail = await asyncio.shield(task)
+        await jail.mend()
+        return jail
 
     async def _launch(self, environment: Environment) -> Jail:
         _raise_open_files()
@@ -129,6 +127,16 @@ class NativeEngine:
             command_prefix=tuple(cgroups.scope_command()),
         )
         return await Jail.launch(plan)
+
+
+async def _is_over(task: asyncio.Task[Jail]) -> bool:
+    """Whether a jail never came up, or its process 1 is gone; what is left of it is cleared away."""
+    if task.cancelled() or task.exception() is not None:
+        return True
+    if task.result().init.failure is None:
+        return False
+    await task.result().close()
+    return True
 
 
 def _raise_open_files() -> None:

@@ -201,6 +201,14 @@ class Jail:
         self.warm = await self._make_zygote(self.plan.warm)
         await asyncio.wait_for(asyncio.shield(self.warm.ready), WARM_TIMEOUT_S)
 
+    async def mend(self) -> None:
+        """Replace a zygote that ended; sandboxes that it had made live on."""
+        if self.bare.failure is not None:
+            self.bare = await self._make_zygote(())
+            await asyncio.wait_for(asyncio.shield(self.bare.ready), START_TIMEOUT_S)
+        if self.warm is not None and self.warm.failure is not None:
+            self.warm = await self._make_zygote(self.plan.warm)  # ready later: until then, best() is the bare one
+
     def best(self) -> Zygote:
         """The warm zygote when it is ready, else the bare one."""
         return self.warm if self.warm is not None and self.warm.usable else self.bare

@@ -1,0 +1,38 @@
+"""Every example runs as it is, in a folder of its own, and says what it promises."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SAYS = {
+    "async_runs.py": ["168 primes below 1000", "1229 primes below 10000", "step 0\nstep 1\nstep 2\n"],
+    "errors.py": ["IndexError on line 3", "timeout after 1 s; variables are kept", "exit code 134", "code is empty"],
+    "files.py": ["report.json (29 bytes, application/json)", '"people": 1212', "at home: report.json 29 bytes"],
+    "quickstart.py": ["count  3.0", "\n7\n", "to stdout"],
+    "tour.py": ["native engine", "Hello from Python", "February   135", "625 sold in 4 months", "unreachable", " ms"],
+}
+
+
+def test_every_example_is_tried_here():
+    assert sorted(path.name for path in EXAMPLES.glob("*.py")) == sorted(SAYS)
+
+
+@pytest.mark.parametrize("name", sorted(SAYS))
+@pytest.mark.usefixtures("native")
+def test_example_runs(name: str, tmp_path: Path):
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name)], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [said for said in SAYS[name] if said not in done.stdout] == []
+
+
+@pytest.mark.usefixtures("native")
+def test_the_tour_saves_its_plot(tmp_path: Path):
+    subprocess.run([sys.executable, str(EXAMPLES / "tour.py")], cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    assert (tmp_path / "tour-output/plot.png").read_bytes().startswith(b"\x89PNG")
