@@ -198,6 +198,6 @@ def test_a_second_ctrl_c_ends_code_that_will_not_stop(terminal):
 
 
 def test_a_terminal_gets_what_the_code_wrote_and_nothing_else(terminal):
-    run = terminal("run", "-c", "import sys; print('out'); sys.stderr.write('err' + chr(10))")
+    run = terminal("run", "-c", "import sys; print('out'); print('err', file=sys.stderr)")
     assert run.wait_for_end(60) == 0
     assert run.raw == "out\r\nerr\r\n"

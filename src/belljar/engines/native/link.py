@@ -1,0 +1,149 @@
+"""The host's end of one kernel process: its channel, its two streams, and its end. All that arrives is untrusted."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import codecs
+import contextlib
+import fcntl
+import os
+import socket
+import termios
+from typing import Any
+
+from belljar.engines.base import Event, OnEvent
+from belljar.engines.channel import BrokenProtocol, FrameReader, encode
+
+READ_BYTES = 1 << 16
+
+
+class Link:
+    """Requests out, Events and output in."""
+
+    def __init__(self, channel: socket.socket, streams: dict[str, int]) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.channel = channel
+        self.streams = streams
+        self.pidfd = -1
+        self.reader = FrameReader()
+        self.decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in streams}
+        self.listeners: list[int] = []  # hears of `unshare` inside; handed on to the keeper
+        self.pid_inside: int | None = None
+        self.hello: asyncio.Future[Event] = self.loop.create_future()
+        self.ended: asyncio.Future[str | None] = self.loop.create_future()
+        self.open_id = 0
+        self.on_event: OnEvent | None = None
+        self.done: asyncio.Future[Event | None] | None = None  # None: the kernel ended instead
+        self._unsent = bytearray()
+        channel.setblocking(False)
+        self.loop.add_reader(channel, self._on_channel)
+        for name, descriptor in streams.items():
+            os.set_blocking(descriptor, False)
+            self.loop.add_reader(descriptor, self._read_stream, name)
+
+    def send(self, request: dict[str, Any]) -> None:
+        """Queue one Request; a kernel that does not read cannot hold up the host."""
+        self._unsent += encode(request)
+        self._flush()
+
+    def drain(self) -> None:
+        """Take from the streams what is in them now."""
+        for name, descriptor in self.streams.items():
+            waiting = array.array("i", [0])
+            with contextlib.suppress(OSError, ValueError):
+                fcntl.ioctl(descriptor, termios.FIONREAD, waiting)
+            left = waiting[0]
+            while left > 0:
+                got = self._read_stream(name, min(left, READ_BYTES))
+                if not got:
+                    break
+                left -= got
+
+    def end(self, reason: str | None) -> None:
+        """The channel is over; `reason` when the kernel broke the protocol."""
+        if not self.ended.done():
+            self.loop.remove_reader(self.channel)
+            self.loop.remove_writer(self.channel)
+            self.ended.set_result(reason)
+        if self.done is not None and not self.done.done():
+            self.done.set_result(None)
+
+    def close(self) -> None:
+        """Let go of every descriptor."""
+        self.end(None)
+        for descriptor in self.streams.values():
+            self.loop.remove_reader(descriptor)
+            os.close(descriptor)
+        self.streams = {}
+        self.channel.close()
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+            self.pidfd = -1
+        self.close_listeners()
+
+    def close_listeners(self) -> None:
+        """Let go of the listener, once the keeper has it."""
+        for descriptor in self.listeners:
+            os.close(descriptor)
+        self.listeners = []
+
+    def _flush(self) -> None:
+        try:
+            while self._unsent:
+                del self._unsent[: self.channel.send(self._unsent)]
+            self.loop.remove_writer(self.channel)
+        except BlockingIOError:
+            self.loop.add_writer(self.channel, self._flush)
+        except OSError:
+            self._unsent.clear()
+
+    def _on_channel(self) -> None:
+        try:
+            if self.hello.done():
+                data = self.channel.recv(1 << 18)
+            else:
+                data, descriptors, _, _ = socket.recv_fds(self.channel, 1 << 16, 4, socket.MSG_CMSG_CLOEXEC)
+                self.listeners += descriptors
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.drain()
+            self.end(None)
+            return
+        try:
+            for event in self.reader.feed(data):
+                self._dispatch(event)
+        except BrokenProtocol as failure:
+            self.end(f"the kernel broke the protocol: {failure}")
+
+    def _dispatch(self, event: Event) -> None:
+        self.drain()
+        if event["type"] == "walls" and self.pid_inside is None and not self.hello.done():
+            self.pid_inside = int(event["pid"])
+        elif event["type"] == "hello" and not self.hello.done():
+            self.hello.set_result(event)
+        elif event["id"] != self.open_id or self.on_event is None or self.done is None or self.done.done():
+            raise BrokenProtocol("an event that answers no request")
+        elif event["type"] == "done":
+            self.done.set_result(event)
+        elif event["type"] in ("stdout", "stderr", "result"):
+            self.on_event(event)
+        else:
+            raise BrokenProtocol(f"an unexpected {event['type']}")
+
+    def _read_stream(self, name: str, size: int = READ_BYTES) -> int:
+        try:
+            data = os.read(self.streams[name], size)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            data = b""
+        if not data:
+            self.loop.remove_reader(self.streams[name])
+        text = self.decoders[name].decode(data, final=not data)
+        if text and self.on_event is not None:
+            self.on_event({"type": name, "id": self.open_id, "text": text})
+        return len(data)
