@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import belljar
@@ -15,7 +15,7 @@ def facts() -> dict[str, Any]:
     """Processor, cores, memory, kernel, versions, and how busy it was before."""
     packages = dict(row.split("==") for row in compose.base_environment().packages)
     return {
-        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "cpu": _processor(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
 
@@ -24,7 +26,8 @@ class Belljar:
 
     def __enter__(self) -> Belljar:
         self._here.background.wait(self._warm_up())
-        self.open().close()
+        with self.in_charge():
+            Sandbox(ENGINE).close()
         return self
 
     def __exit__(
@@ -37,11 +40,12 @@ class Belljar:
         if self._here.settings.pool_size:
             self._here.background.wait(self._here.host.ready(ENGINE, self._environment))
 
-    def open(self) -> Sandbox:
-        """A new sandbox on this host."""
+    @contextmanager
+    def in_charge(self) -> Iterator[None]:
+        """Make this the process's host for the block: sandboxes made in it, by any thread, are made here."""
         before, compose._here = compose._here, self._here
         try:
-            return Sandbox(ENGINE)
+            yield
         finally:
             compose._here = before
 

@@ -30,9 +30,5 @@ def test_example_runs(name: str, tmp_path: Path):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert [said for said in SAYS[name] if said not in done.stdout] == []
-
-
-@pytest.mark.usefixtures("native")
-def test_the_tour_saves_its_plot(tmp_path: Path):
-    subprocess.run([sys.executable, str(EXAMPLES / "tour.py")], cwd=tmp_path, check=True, capture_output=True, timeout=120)
-    assert (tmp_path / "tour-output/plot.png").read_bytes().startswith(b"\x89PNG")
+    if name == "tour.py":
+        assert (tmp_path / "tour-output/plot.png").read_bytes().startswith(b"\x89PNG")

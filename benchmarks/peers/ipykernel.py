@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,7 +25,9 @@ class Notebook:
     def __init__(self) -> None:
         from jupyter_client.manager import start_new_kernel
 
-        self._manager, self._client = start_new_kernel(kernel_name="python3", env=plain.environment())
+        self._manager, self._client = start_new_kernel(
+            kernel_name="python3", env=plain.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
 
     @property
     def pid(self) -> int:
@@ -48,7 +50,6 @@ class Notebook:
 @contextmanager
 def notebook() -> Iterator[Notebook]:
     """A kernel that ends with the block."""
-    os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")  # else debugpy writes to the terminal
     kernel = Notebook()
     try:
         yield kernel

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+from belljar import Sandbox
 from benchmarks.measure import Effort, Figure, Row, Target
-from benchmarks.ours import FORKED, POOLED, Belljar, checked
+from benchmarks.ours import ENGINE, FORKED, POOLED, Belljar, checked
 from benchmarks.peers import ipykernel
 
 CODE = "import pandas as pd"
@@ -31,7 +32,8 @@ def _ours(name: str, belljar: Belljar, count: int, target: Target, stage: ExitSt
     sandboxes = []
     for _ in range(count):
         belljar.fill()
-        sandboxes.append(stage.enter_context(belljar.open()))
+        with belljar.in_charge():
+            sandboxes.append(stage.enter_context(Sandbox(ENGINE)))
         checked(sandboxes[-1].run(CODE))
     try:
         values = [sum(private_mb(pid) for pid in belljar.pids(sandbox)) for sandbox in sandboxes]

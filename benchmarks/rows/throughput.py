@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 
+from belljar import Sandbox
 from benchmarks.measure import Contestant, Effort, Figure, Row, Target, in_turns
-from benchmarks.ours import FORKED, POOLED, Belljar, checked
+from benchmarks.ours import ENGINE, FORKED, POOLED, Belljar, checked
 from benchmarks.peers import bwrap
 
 WORKERS = 2
@@ -20,8 +21,8 @@ def measure(effort: Effort, stage: ExitStack) -> Row:
     """Create, run `1+1` with pandas imported, close; sustained."""
     pooled, forked = (stage.enter_context(Belljar(pool_size)) for pool_size in (2, 0))
     entrants: list[Contestant | Figure] = [
-        Contestant(POOLED, lambda: _per_second(lambda: _use(pooled), effort.seconds), True, Target(100)),
-        Contestant(FORKED, lambda: _per_second(lambda: _use(forked), effort.seconds), True),
+        Contestant(POOLED, lambda: _ours(pooled, effort.seconds), True, Target(100)),
+        Contestant(FORKED, lambda: _ours(forked, effort.seconds), True),
     ]
     if why := bwrap.absent():
         entrants.append(Figure(bwrap.NAME, absent=why))
@@ -33,8 +34,14 @@ def measure(effort: Effort, stage: ExitStack) -> Row:
     return Row("throughput", title, in_turns(entrants, few), unit="/s", better="higher")
 
 
-def _use(belljar: Belljar) -> None:
-    with belljar.open() as sandbox:
+def _ours(belljar: Belljar, seconds: float) -> float:
+    belljar.fill()
+    with belljar.in_charge():
+        return _per_second(_use, seconds)
+
+
+def _use() -> None:
+    with Sandbox(ENGINE) as sandbox:
         checked(sandbox.run("1+1"))
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from belljar.errors import InvalidRequest
 from belljar.limits import check
 
 MAX_CODE_BYTES = 8 << 20
 MAX_TEXT_BYTES = 32 << 20
+
+T = TypeVar("T")
 
 
 def check_code(code: object) -> str:
@@ -33,6 +35,15 @@ def check_timeout(given: object, default: float) -> float:
         return default
     check("timeout_s", given)
     return float(given)  # type: ignore[arg-type]
+
+
+def check_kind(what: str, given: object, kind: type[T]) -> T:
+    """An object of that class; None is its default."""
+    if given is None:
+        return kind()
+    if not isinstance(given, kind):
+        raise InvalidRequest(f"{what} must be {kind.__name__}(...), not {type(given).__name__}")
+    return given
 
 
 def check_text(what: str, given: object) -> Any:
@@ -68,7 +79,18 @@ def check_environment(given: object) -> dict[str, str]:
             raise InvalidRequest(f"env must map strings to strings; {name!r} does not")
         if not name or "=" in name or "\0" in name or "\0" in value:
             raise InvalidRequest(f"env has a name or value that no environment can hold: {name!r}")
+        if not is_encodable(name) or not is_encodable(value):
+            raise InvalidRequest(f"env has a name or value that cannot be written as UTF-8: {name!r}")
     return dict(given)
+
+
+def is_encodable(text: str) -> bool:
+    """Whether text can be written as bytes; those that Python itself read from bytes can."""
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _size(text: str) -> int:

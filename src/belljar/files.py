@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from belljar.checks import is_encodable
 from belljar.engines.base import Listing
 from belljar.errors import FileTooLarge, InvalidRequest, PathRefused
 
@@ -124,7 +125,7 @@ def plain_path(path: str) -> str:
         raise PathRefused(f"{path!r} leaves the workspace; paths may not have '..'")
     if "\0" in path or ".." in path.replace("\\", "/").split("/"):
         raise PathRefused(f"{path!r} is not a path")
-    encoded = [part.encode("utf-8", "surrogateescape") if _encodable(part) else b"" for part in parts]
+    encoded = [part.encode("utf-8", "surrogateescape") if is_encodable(part) else b"" for part in parts]
     if not all(encoded) or max(map(len, encoded)) > MAX_NAME_BYTES or sum(map(len, encoded)) > MAX_PATH_BYTES:
         raise PathRefused(f"the path {path[:80]!r} is too long, or cannot be written as bytes")
     return "/".join(parts)
@@ -149,11 +150,3 @@ def checked_files(files: Mapping[str, Content] | None) -> dict[str, bytes]:
     if not isinstance(files, Mapping):
         raise InvalidRequest(f"files must map paths to content, not {type(files).__name__}")
     return {plain_path(path): as_bytes(path, data) for path, data in files.items()}
-
-
-def _encodable(part: str) -> bool:
-    try:
-        part.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return False
-    return True

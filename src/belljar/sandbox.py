@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from belljar import compose
-from belljar.checks import check_code, check_environment, check_json, check_text, check_timeout
+from belljar.checks import check_code, check_environment, check_json, check_kind, check_text, check_timeout
 from belljar.engines.base import Event, Spec
 from belljar.errors import InvalidRequest, SandboxClosed
 from belljar.execution import Completion, Execution, Variable
@@ -52,8 +52,8 @@ class AsyncSandbox:
         self.name = name
         self.files = AsyncFiles(self)
         self._engine = engine
-        self._limits = limits or Limits()
-        self._policy = policy or Policy()
+        self._limits = check_kind("limits", limits, Limits)
+        self._policy = check_kind("policy", policy, Policy)
         self._env = check_environment(env)
         self._first_files = checked_files(files)
         self._here = compose.local_host()
@@ -247,7 +247,8 @@ class Sandbox:
 
     def close(self) -> None:
         """See AsyncSandbox.close."""
-        self._wait(self._core.close())
+        if self._core._here.background.reachable:
+            self._wait(self._core.close())
 
     def __enter__(self) -> Sandbox:
         return self

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     Found = dict[str, str]
 
 OFFERED = 500
+_LINES, _LINE_CHARS = 2000, 500  # the patterns below may take the square of a line
 _DOTTED = re.compile(r"((?:[^\W\d]\w*\s*\.\s*)*)([^\W\d]\w*)?$")
 _FROM = re.compile(r"\bfrom\s+([\w.]+)\s+import\s+(?:\(\s*)?(?:[\w\s,]*,\s*)?(\w*)$")
 _IMPORT = re.compile(r"(?:^|[;\n])\s*(?:import|from)\s+(?:[\w.\s,]*,\s*)?([\w.]*)$")
@@ -25,7 +26,7 @@ _IMPORTED = re.compile(r"(?:^|[;\n])[ \t]*import[ \t]+([^\n;#]+)")
 _FROM_IMPORTED = re.compile(r"(?:^|[;\n])[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]*\(?([^\n;#)]+)")
 _BOUND = re.compile(
     r"(?:^|[;\n:])[ \t]*((?:[^\W\d]\w*[ \t]*,[ \t]*)*[^\W\d]\w*)[ \t]*(?::[^=\n]+)?=(?!=)"
-    r"|\bfor\s+([\w, \t]+?)\s+in\b|\bas\s+([^\W\d]\w*)|([^\W\d]\w*)[ \t]*:="
+    r"|\bfor\s+([\w, \t]+?)\s+in\b|\bas\s+([^\W\d]\w*)|\b([^\W\d]\w*)[ \t]*:="
 )
 _DEFINED = re.compile(r"(?:^|[;\n])[ \t]*(?:async[ \t]+)?(def|class)[ \t]+([^\W\d]\w*)(?:[ \t]*\(([^)\n]*)\))?")
 _SIDE_EFFECTS = {"this", "antigravity", "idlelib", "turtledemo", "test", "lib2to3"}
@@ -50,19 +51,19 @@ def complete(namespace: dict[str, Any], code: object, cursor: object, workspace:
 class _Completer:
     def __init__(self, namespace: dict[str, Any], code: str, workspace: str) -> None:
         self._namespace = namespace
-        self._code = code
+        self._code = _short_lines(code)
         self._workspace = workspace
 
     def at(self, before: str) -> tuple[Found, str]:
         """All that may come, and the part of it that is there already."""
-        line = before.rpartition("\n")[2]
+        line = before.rpartition("\n")[2][-_LINE_CHARS:]
         if column := _COLUMN.search(line):
             return self._columns(column[1]), column[3]
         if _in_string_or_comment(line):
             return {}, ""
         if source := _FROM.search(line):
             return self._attributes(self._module(source[1])), source[2]
-        if module := _IMPORT.search(before):
+        if module := _IMPORT.search(line):
             return self._modules(module[1]), module[1].rpartition(".")[2]
         match = _DOTTED.search(line)
         if match is None:
@@ -161,6 +162,11 @@ class _Completer:
             return static.ABSENT
         finally:
             sys.path[:] = path
+
+
+def _short_lines(code: str) -> str:
+    lines = code[-_LINES * _LINE_CHARS :].split("\n")[-_LINES:]
+    return "\n".join(line for line in lines if len(line) <= _LINE_CHARS)
 
 
 def _names_in(code: str, prefix: str) -> Found:

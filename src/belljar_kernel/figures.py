@@ -44,9 +44,8 @@ class Figures:
             """Show this figure and close it."""
             self._display.publish(*self._take(figure))
 
-        if getattr(module.show, "__module__", None) != __name__:
-            module.show = show
-            module.Figure.show = show_one
+        module.show = show
+        module.Figure.show = show_one
 
     def begin(self, backend: str | None) -> None:
         """Start a run; `backend` is MPLBACKEND when the run sets it."""

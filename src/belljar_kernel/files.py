@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 REPORTED = 1000
 VISITED = 20_000
+_scandir, _join = os.scandir, os.path.join
 _SKIPPED = ("__pycache__", ".cache")
 
 
@@ -23,7 +24,7 @@ def snapshot(workspace: str) -> Snapshot:
     while pending:
         folder = pending.pop()
         try:
-            entries = os.scandir(os.path.join(workspace, folder))
+            entries = _scandir(_join(workspace, folder))
         except OSError:
             continue
         with entries:

@@ -60,6 +60,12 @@ def is_cell(filename: str) -> bool:
     return filename in _sources
 
 
+def line_of(filename: str, number: int) -> str:
+    """A line of a run's code, from memory."""
+    lines = _lines(_sources[filename]) if filename in _sources else []
+    return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+
 def refresh_lines() -> None:
     """Give `linecache` back what the code may have cleared."""
     for name, source in _sources.items():
@@ -84,6 +90,8 @@ def _remember(name: str, source: str) -> None:
 
 
 def _register(name: str, source: str) -> None:
+    if type(linecache.cache) is not dict:
+        linecache.cache = {}
     # Without a modification time linecache never looks for a file of that name.
     linecache.cache[name] = (len(source), None, _lines(source), name)
 

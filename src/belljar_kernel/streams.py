@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import codecs
-import io
 import sys
+from codecs import getincrementaldecoder
+from io import BufferedWriter, BytesIO, FileIO, RawIOBase, TextIOWrapper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ class Streams:
             self._out = self._open(1)
         if not _usable(self._err):
             self._err = self._open(2)
-        content = io.BytesIO((stdin or "").encode("utf-8", "surrogatepass"))
-        sys.stdin = sys.__stdin__ = io.TextIOWrapper(content, "utf-8", "surrogatepass")  # type: ignore[misc]
+        content = BytesIO((stdin or "").encode("utf-8", "surrogatepass"))
+        sys.stdin = sys.__stdin__ = TextIOWrapper(content, "utf-8", "surrogatepass")  # type: ignore[misc]
         sys.stdout = sys.__stdout__ = self._out  # type: ignore[misc]
         sys.stderr = sys.__stderr__ = self._err  # type: ignore[misc]
 
@@ -50,16 +50,16 @@ class Streams:
             except (OSError, ValueError):
                 pass
 
-    def _open(self, number: int) -> io.TextIOWrapper:
+    def _open(self, number: int) -> TextIOWrapper:
         raise NotImplementedError
 
 
 class DescriptorStreams(Streams):
     """Over descriptors 1 and 2, where output of C code and of child processes goes as well."""
 
-    def _open(self, number: int) -> io.TextIOWrapper:
-        raw = io.FileIO(number, "wb", closefd=False)
-        return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "backslashreplace", newline="\n", line_buffering=True)
+    def _open(self, number: int) -> TextIOWrapper:
+        raw = FileIO(number, "wb", closefd=False)
+        return TextIOWrapper(BufferedWriter(raw), "utf-8", "backslashreplace", newline="\n", line_buffering=True)
 
 
 class EventStreams(Streams):
@@ -69,17 +69,17 @@ class EventStreams(Streams):
         self._write = write
         super().__init__()
 
-    def _open(self, number: int) -> io.TextIOWrapper:
+    def _open(self, number: int) -> TextIOWrapper:
         raw = _EventFile("stdout" if number == 1 else "stderr", number, self._write)
-        return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "backslashreplace", newline="\n", line_buffering=True)
+        return TextIOWrapper(BufferedWriter(raw), "utf-8", "backslashreplace", newline="\n", line_buffering=True)
 
 
-class _EventFile(io.RawIOBase):
+class _EventFile(RawIOBase):
     def __init__(self, stream: str, number: int, write: Write) -> None:
         self.name = stream
         self._number = number
         self._write = write
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decoder = getincrementaldecoder("utf-8")("replace")
 
     def writable(self) -> bool:
         return True
@@ -95,7 +95,7 @@ class _EventFile(io.RawIOBase):
         return len(content)
 
 
-def _usable(stream: io.TextIOWrapper) -> bool:
+def _usable(stream: TextIOWrapper) -> bool:
     try:
         return not stream.closed
     except ValueError:  # detached

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _environ = os.environ
+_chdir, _makedirs, _join = os.chdir, os.makedirs, os.path.join
+_invalidate_caches = importlib.invalidate_caches
 _hooks = {name: getattr(sys, name) for name in ("__excepthook__", "__displayhook__", "__unraisablehook__")}
 
 
@@ -19,6 +21,7 @@ class Surroundings:
 
     def __init__(self, workspace: str) -> None:
         self.workspace = workspace
+        self._path = list(sys.path)
         self._configured: list[str] = []
         self._for_run: list[str] = []
         self._before: dict[str, str | None] = {}
@@ -29,6 +32,7 @@ class Surroundings:
             _environ.clear()
             _environ.update(env)
             _apply_timezone(env)
+        self._repair_path()
         for folder in self._configured:
             _discard(folder)
         python_path = _split(_environ.get("PYTHONPATH", ""), self.workspace)
@@ -37,7 +41,8 @@ class Surroundings:
         at = next((i for i, folder in enumerate(sys.path) if _has_packages(folder)), len(sys.path))
         sys.path[at:at] = packages
         self._configured = [*python_path, *packages]
-        importlib.invalidate_caches()
+        self._path = list(sys.path)
+        _invalidate_caches()
 
     def enter(self, env: Mapping[str, str], cwd: str | None) -> None:
         """Make everything as a run expects it.
@@ -50,9 +55,8 @@ class Surroundings:
         self._before = {name: _environ.get(name) for name in env}
         _environ.update(env)
         _apply_timezone(env)
-        folder = os.path.join(self.workspace, cwd) if cwd else self.workspace
-        if type(sys.path) is not list:
-            sys.path = [str(entry) for entry in sys.path]
+        folder = _join(self.workspace, cwd) if cwd else self.workspace
+        self._repair_path()
         if self.workspace not in sys.path:
             sys.path.insert(0, self.workspace)
         self._for_run = _split(env.get("PYTHONPATH", ""), folder)
@@ -60,11 +64,11 @@ class Surroundings:
             self._for_run.insert(0, folder)
         sys.path[1:1] = self._for_run
         try:
-            os.chdir(folder)
+            _chdir(folder)
         except FileNotFoundError:
-            os.makedirs(folder, exist_ok=True)
-            os.chdir(folder)
-        importlib.invalidate_caches()
+            _makedirs(folder, exist_ok=True)
+            _chdir(folder)
+        _invalidate_caches()
 
     def leave(self) -> None:
         """Take back what was for this run only, also what the code made of exactly those variables."""
@@ -79,6 +83,10 @@ class Surroundings:
         for folder in folders:
             _discard(folder)
 
+    def _repair_path(self) -> None:
+        if type(sys.path) is not list:
+            sys.path = list(self._path)
+
     def _restore_hooks(self) -> None:
         sys.argv = ["main.py"]
         sys.excepthook = _hooks["__excepthook__"]
@@ -87,7 +95,7 @@ class Surroundings:
 
 
 def _split(python_path: str, folder: str) -> list[str]:
-    return [os.path.join(folder, entry) for entry in python_path.split(os.pathsep) if entry]
+    return [_join(folder, entry) for entry in python_path.split(os.pathsep) if entry]
 
 
 def _has_packages(folder: object) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import linecache
 import os
+from linecache import getline
+from traceback import FrameSummary, TracebackException
 
 from belljar_kernel import source
 from belljar_kernel.codes import code_of
@@ -11,13 +12,12 @@ from belljar_kernel.slots import cause_of, class_name, context_of, is_a, slot_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import traceback
     from typing import Any
 
 VALUE_CHARS = 64 * 1024
 TRACEBACK_CHARS = 256 * 1024
 _LINE_CHARS = 2000
-_FRAMES = -1000  # as many as CPython prints: the innermost
+_FRAMES = -1100  # the innermost, about as many as CPython prints
 _CHAIN = 64
 
 
@@ -38,7 +38,7 @@ def render(error: BaseException, workspace: str, compiling: bool = False) -> str
         source.refresh_lines()
         text = _render(error, workspace, compiling)
     except Exception:
-        text = f"Traceback (most recent call last):\n{name_of(error)}: {cap(text_of(error), VALUE_CHARS)}\n"
+        text = _render_plainly(error, workspace)
     return cap(text, TRACEBACK_CHARS)
 
 
@@ -85,7 +85,10 @@ def innermost_line(error: BaseException) -> str:
         return ""
     while tb.tb_next is not None:
         tb = tb.tb_next
-    return linecache.getline(tb.tb_frame.f_code.co_filename, tb.tb_lineno)[:_LINE_CHARS]
+    try:
+        return getline(tb.tb_frame.f_code.co_filename, tb.tb_lineno)[:_LINE_CHARS]
+    except Exception:
+        return ""
 
 
 def _line_in(error: BaseException, cell: str) -> int | None:
@@ -104,13 +107,11 @@ def _syntax_line(error: BaseException) -> int | None:
 
 
 def _render(error: BaseException, workspace: str, compiling: bool) -> str:
-    import traceback
-
     chain = chain_of(error)
     # An endless chain is cut by telling the formatter that it has seen the next link.
     seen = {id(chain[-1])} if len(chain) > _CHAIN else None
     tb = None if compiling else traceback_of(error)
-    formatted = traceback.TracebackException(type(error), error, tb, limit=_FRAMES, compact=True, _seen=seen)  # type: ignore[call-arg, unused-ignore]
+    formatted = TracebackException(type(error), error, tb, limit=_FRAMES, compact=True, _seen=seen)  # type: ignore[call-arg, unused-ignore]
     _clean(formatted, workspace, set())
     parts, size = [], 0
     for part in formatted.format():
@@ -122,7 +123,23 @@ def _render(error: BaseException, workspace: str, compiling: bool) -> str:
     return "".join(parts)
 
 
-def _clean(formatted: traceback.TracebackException, workspace: str, seen: set[int]) -> None:
+def _render_plainly(error: BaseException, workspace: str) -> str:
+    """Without the standard library, for exceptions that it cannot format or code that has broken it."""
+    lines = ["Traceback (most recent call last):\n"]
+    tb = traceback_of(error)
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        if is_user_file(code.co_filename, workspace):
+            name = source.SHOWN if source.is_cell(code.co_filename) else code.co_filename
+            lines.append(f'  File "{name}", line {tb.tb_lineno}, in {code.co_name}\n')
+            line = source.line_of(code.co_filename, tb.tb_lineno)
+            if line:
+                lines.append(f"    {line[:_LINE_CHARS]}\n")
+        tb = tb.tb_next
+    return "".join([*lines[:200], *lines[200:][-200:], f"{name_of(error)}: {cap(text_of(error), VALUE_CHARS)}\n"])
+
+
+def _clean(formatted: TracebackException, workspace: str, seen: set[int]) -> None:
     pending = [formatted]
     while pending:
         current: Any = pending.pop()
@@ -148,11 +165,10 @@ def _clean_syntax(formatted: Any) -> None:
         formatted.text = None
 
 
-def _shown(frame: traceback.FrameSummary) -> traceback.FrameSummary:
+def _shown(frame: FrameSummary) -> FrameSummary:
     line = frame.line
     if line is not None and len(line) > _LINE_CHARS:
-        kind = type(frame)
-        frame = kind(frame.filename, frame.lineno, frame.name, lookup_line=False, line=line[:200] + " …")
+        frame = FrameSummary(frame.filename, frame.lineno, frame.name, lookup_line=False, line=line[:200] + " …")
     if source.is_cell(frame.filename):
         frame.filename = source.SHOWN
     return frame

@@ -63,7 +63,7 @@ class _Converter:
 
     def convert(self, value: Any, depth: int = 0) -> Any:
         kind = type(value)
-        self._budget -= 1
+        self._budget -= 2
         if self._budget < 0 or depth > DEPTH:
             raise NotPlainError
         if value is None or kind is bool:

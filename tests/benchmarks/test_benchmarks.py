@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from benchmarks.measure import Contestant, Effort, Figure, Row, Target, in_turns
 
 ROOT = Path(__file__).parents[2]

@@ -54,7 +54,11 @@ class Terminal:
         """Type a line of code and Enter, and return what appears between it and the next prompt."""
         self.type(code)
         self.wait_for(code[-1])
-        self.type(ENTER)
+        return self.press(ENTER)
+
+    def press(self, key):
+        """Press a key that ends the line, and return what appears between it and the next prompt."""
+        self.type(key)
         self.wait_for("\n")
         self._seen = self._seen.split("\n", 1)[1]
         return self.wait_for(PROMPT)

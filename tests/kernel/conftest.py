@@ -203,6 +203,7 @@ def guest(workspace: Path) -> Iterator[InProcess]:
     main, cwd, environ, argv = sys.modules["__main__"], os.getcwd(), dict(os.environ), sys.argv
     path, meta_path, handler = sys.path[:], sys.meta_path[:], signal.getsignal(signal.SIGINT)
     names, formatwarning, filters = dict(vars(builtins)), warnings.formatwarning, warnings.filters[:]
+    limit = sys.getrecursionlimit()
     warnings.resetwarnings()
     try:
         yield InProcess(workspace)
@@ -212,6 +213,7 @@ def guest(workspace: Path) -> Iterator[InProcess]:
         sys.excepthook, sys.displayhook, sys.unraisablehook = hooks[:3]
         threading.excepthook, threading.__excepthook__ = hooks[3:]  # type: ignore[misc]
         sys.modules["__main__"], sys.argv = main, argv
+        sys.setrecursionlimit(limit)
         os.chdir(cwd)
         os.environ.clear()
         os.environ.update(environ)

@@ -27,7 +27,9 @@ def test_modules_of_the_workspace_are_imported(guest):
 
 
 def test_a_module_written_by_an_earlier_cell_is_found(guest):
-    guest.run("try:\n    import lately\nexcept ImportError:\n    pass\nopen('lately.py', 'w').write('x = 3')")
+    guest.run(
+        "try:\n    import lately\nexcept ImportError:\n    pass\nwith open('lately.py', 'w') as f: f.write('x = 3')"
+    )
     assert guest.run("import lately\nlately.x").text == "3"
 
 

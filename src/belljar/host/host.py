@@ -36,7 +36,8 @@ class Host:
         engine = await self.registry.choose(engine_name)
         key = (engine.name, spec.environment.digest)
         pool = self._pools.get(key)
-        process = await pool.take(spec) if pool is not None and not spec.policy.mounts else None
+        is_plain = not spec.policy.mounts and not spec.policy.network
+        process = await pool.take(spec) if pool is not None and is_plain else None
         is_pooled = process is not None
         if process is None:
             process = await engine.start(spec)
@@ -45,9 +46,11 @@ class Host:
         if not is_pooled or spec.env or spec.limits != Limits():
             try:
                 await session.configure()
-            except KernelExited as ended:
+            except BaseException as failure:
                 await self.close_session(session)
-                raise StartFailed(f"the kernel ended while it was being set up: {ended.exit}") from None
+                if isinstance(failure, KernelExited):
+                    raise StartFailed(f"the kernel ended while it was being set up: {failure.exit}") from None
+                raise
         self._prepare_more(engine, spec.environment)
         return session
 

@@ -32,8 +32,12 @@ class Pool:
         while self._ready:
             process = self._ready.popleft()
             self.refill()
-            if process.alive and await self.engine.settle(process, spec):
-                return process
+            try:
+                if process.alive and await self.engine.settle(process, spec):
+                    return process
+            except BaseException:
+                await process.close()
+                raise
             await process.close()
         self.refill()
         return None

@@ -16,7 +16,8 @@ HEADER = "Traceback (most recent call last):"
 class Expected:
     """An Execution to be, before the code and its number are known.
 
-    `fault` is (name, message, line, code); its traceback is `traceback`, or is derived from `frames` and the code.
+    `fault` is (name, message, line, code); its traceback is `traceback`, or is derived from `frames` and the code. It
+    is written here without the newline at its end, and is what the code's own standard error ends with, when `echoed`.
     """
 
     execution: Execution = field(default_factory=Execution)
@@ -32,11 +33,12 @@ class Expected:
         if self.fault is not None:
             name, message, line, kind = self.fault
             text = self.traceback if self.traceback is not None else self._derive(code)
+            text += "\n" if text else ""
             failure = ExecutionError(
                 name, message, text, line, kind, "a hint" if self.hint or kind == "MODULE_NOT_FOUND" else None
             )
             if self.echoed:
-                logs = Logs(logs.stdout, [*logs.stderr, text + "\n"])
+                logs = Logs(logs.stdout, [*logs.stderr, text])
         counted = self.execution.execution_count or count
         return replace(self.execution, error=failure, logs=logs, execution_count=counted).to_dict()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -90,6 +91,7 @@ def _interrupt(sandbox: Any, step: steps.Interrupted) -> Any:
 
     def press() -> None:
         if printed.wait(20):
+            time.sleep(0.1)  # the text is here a little before `print` has returned
             sandbox.interrupt()
 
     finger = threading.Thread(target=press)

@@ -129,6 +129,7 @@ def settings(version: int, limits: Limits) -> list[tuple[str, str, str]]:
             ("cpu", "cpu.max", f"{quota} {PERIOD_US}"),
         ]
     return [
+        ("memory", "memory.memsw.limit_in_bytes", "-1"),  # out of the way: it may never be below the next
         ("memory", "memory.limit_in_bytes", memory),
         ("memory", "memory.memsw.limit_in_bytes", memory),
         ("pids", "pids.max", pids),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
 import socket
@@ -99,6 +100,8 @@ class Zygote:
             return
         self.failure = reason
         asyncio.get_running_loop().remove_reader(self.control)
+        with contextlib.suppress(OSError):
+            self.control.shutdown(socket.SHUT_RDWR)  # a forked child of ours may hold a copy of it
         self.control.close()
         if not self.ready.done():
             self.ready.set_exception(StartFailed(reason))

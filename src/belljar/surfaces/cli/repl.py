@@ -74,6 +74,8 @@ class Session:
         for cell in source:
             try:
                 self._command(cell.strip()) if cell.lstrip().startswith("%") else self._run(cell)
+            except KeyboardInterrupt:
+                _say("interrupted")
             except SandboxClosed:
                 raise
             except (SandboxError, OSError) as error:
@@ -92,7 +94,8 @@ class Session:
             _say(f"saved {path}")
         for line in outcome.remarks(execution, self._limits):
             _say(line)
-        if execution.state != "kept" and execution.state_reason:
+        told = execution.error.value if execution.error else None
+        if execution.state != "kept" and execution.state_reason != told:
             _say(f"state {execution.state}: {execution.state_reason}")
 
     def _command(self, line: str) -> None:

@@ -1,0 +1,19 @@
+"""`python -m belljar.attacks [ID ...]`: some attacks, as one JSON object per line. The tests use it for a process of its own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+
+from belljar import attacks
+
+
+def main(only: list[str]) -> int:
+    """Make the attacks and print each finding as it comes."""
+    report = attacks.run(only=only, tell=lambda finding: print(json.dumps(asdict(finding)), flush=True))
+    return 0 if report.contained else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,247 @@
+"""Ways to stop: interrupt, a cancelled task, Ctrl-C, close. Each leaves a sandbox that works, or says that it is closed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from tests.reliability.traces import descendants, eventually
+
+from belljar import AsyncSandbox, Sandbox, SandboxClosed
+
+LOOP = "kept = 1\nprint('on', flush=True)\nwhile True: pass"
+CHILD = "import subprocess\nkept = 1\nprint('on', flush=True)\nsubprocess.run(['sleep', '1234.5'])"
+STUBBORN = "kept = 1\nprint('on', flush=True)\nwhile True:\n    try:\n        while True: len('x')\n    except BaseException: pass"
+
+
+class Started:
+    """Says when the code inside has begun."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def __call__(self, event: object) -> None:
+        self._event.set()
+
+    def wait(self) -> None:
+        assert self._event.wait(20)
+
+    async def wait_async(self) -> None:
+        assert await asyncio.to_thread(self._event.wait, 20)
+
+
+@pytest.mark.parametrize("code", [LOOP, CHILD, "kept = 1\nprint('on', flush=True)\nimport time\ntime.sleep(60)"])
+def test_interrupt_from_another_thread_keeps_the_state(sandbox: Sandbox, code: str):
+    started = Started()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(sandbox.run, code, on_event=started)
+        started.wait()
+        sandbox.interrupt()
+        ran = running.result(10)
+    assert (ran.status, ran.error.code, ran.exit_code, ran.state) == ("cancelled", "CANCELLED", 130, "kept")
+    assert sandbox.run("kept").value == 1
+
+
+def test_code_that_ignores_the_interrupt_is_killed_and_that_is_said(sandbox: Sandbox):
+    started = Started()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(sandbox.run, STUBBORN, on_event=started)
+        started.wait()
+        sandbox.interrupt()
+        ran = running.result(10)
+    assert (ran.status, ran.state) == ("cancelled", "reset")
+    assert "variables are lost" in ran.error.value
+    after = sandbox.run("'kept' in globals()")
+    assert (after.value, after.state) == (False, "reset")
+    assert "cancelled" in after.state_reason
+    assert sandbox.run("1").state == "kept"
+
+
+def test_interrupt_without_a_run_does_nothing(sandbox: Sandbox):
+    sandbox.run("kept = 1")
+    sandbox.interrupt()
+    ran = sandbox.run("kept")
+    assert (ran.status, ran.value, ran.state) == ("ok", 1, "kept")
+
+
+def test_a_second_run_waits_its_turn(sandbox: Sandbox):
+    started = Started()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(sandbox.run, "print('on', flush=True)\nimport time\ntime.sleep(0.5)\nx = 1", on_event=started)
+        started.wait()
+        second = pool.submit(sandbox.run, "x + 1", timeout=1)
+        assert (first.result(10).execution_count, second.result(10).execution_count) == (1, 2)
+    assert second.result().value == 2
+    assert second.result().usage.wall_s < 0.4  # waiting is not running
+
+
+def test_interrupt_stops_the_run_at_hand_and_not_the_one_that_waits(sandbox: Sandbox):
+    started = Started()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(sandbox.run, LOOP, on_event=started)
+        started.wait()
+        second = pool.submit(sandbox.run, "kept + 1")
+        time.sleep(0.1)
+        sandbox.interrupt()
+        assert (first.result(10).status, second.result(10).status) == ("cancelled", "ok")
+
+
+@pytest.mark.parametrize("code", [LOOP, CHILD, STUBBORN], ids=["loop", "child", "stubborn"])
+def test_a_cancelled_task_stops_its_code_and_the_sandbox_works_on(native: None, code: str):
+    async def main() -> None:
+        async with AsyncSandbox() as sandbox:
+            started = Started()
+            task = asyncio.create_task(sandbox.run(code, on_event=started))
+            await started.wait_async()
+            busy = is_busy(code)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await asyncio.to_thread(eventually, lambda: not busy(), 3)
+            ran = await sandbox.run("globals().get('kept')")
+            assert (ran.status, ran.value) == ("ok", None if code is STUBBORN else 1)
+            assert ran.state == ("reset" if code is STUBBORN else "kept")
+
+    asyncio.run(main())
+
+
+def is_busy(code: str):
+    """Whether the code still runs, seen from outside: its child is there, or its processor time grows."""
+    if code is CHILD:
+        return lambda: any(words(process.pid)[:1] == [b"sleep"] for process in descendants(os.getpid()))
+
+    def grows() -> bool:
+        before = ticks()
+        time.sleep(0.3)
+        return ticks() - before > 15
+
+    return grows
+
+
+def words(pid: int) -> list[bytes]:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().split(b"\0")
+    except OSError:
+        return []
+
+
+def ticks() -> int:
+    """Processor time of everything that this process started, in hundredths of a second."""
+    total = 0
+    for process in descendants(os.getpid()):
+        try:
+            with open(f"/proc/{process.pid}/stat") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            continue
+        total += int(fields[11]) + int(fields[12])
+    return total
+
+
+def test_a_cancelled_run_that_waits_its_turn_never_runs(native: None):
+    async def main() -> None:
+        async with AsyncSandbox() as sandbox:
+            started = Started()
+            first = asyncio.create_task(sandbox.run("print(1, flush=True); import time; time.sleep(0.5)", on_event=started))
+            await started.wait_async()
+            second = asyncio.create_task(sandbox.run("touched = True"))
+            await asyncio.sleep(0.1)
+            second.cancel()
+            assert (await first).status == "ok"
+            assert (await sandbox.run("'touched' in globals()")).value is False
+
+    asyncio.run(main())
+
+
+def test_asyncio_timeouts_work(native: None):
+    async def main() -> None:
+        async with AsyncSandbox() as sandbox:
+            await sandbox.start()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.3):
+                    await sandbox.run(LOOP)
+            assert (await sandbox.run("kept")).value == 1
+
+    asyncio.run(main())
+
+
+def test_close_while_running_ends_the_run_with_an_error(sandbox: Sandbox):
+    started = Started()
+    with ThreadPoolExecutor(2) as pool:
+        running = pool.submit(sandbox.run, LOOP, on_event=started)
+        started.wait()
+        waiting = pool.submit(sandbox.run, "1")
+        time.sleep(0.1)
+        sandbox.close()
+        for run in (running, waiting):
+            with pytest.raises(SandboxClosed):
+                run.result(10)
+
+
+def test_close_twice_is_close(sandbox: Sandbox):
+    sandbox.close()
+    sandbox.close()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: sandbox.close(), range(8)))
+
+
+def test_every_act_on_a_closed_sandbox_says_so(sandbox: Sandbox, tmp_path):
+    sandbox.close()
+    acts = [
+        lambda: sandbox.run("1"),
+        lambda: list(sandbox.stream("1")),
+        sandbox.interrupt,
+        sandbox.reset,
+        sandbox.variables,
+        lambda: sandbox.complete("1"),
+        lambda: sandbox.files.write("a", "x"),
+        lambda: sandbox.files.read("a"),
+        sandbox.files.list,
+        lambda: sandbox.files.delete("a"),
+    ]
+    for act in acts:
+        with pytest.raises(SandboxClosed, match="make a new one"):
+            act()
+
+
+def test_an_async_sandbox_that_was_never_started_closes_and_stays_closed():
+    async def main() -> None:
+        sandbox = AsyncSandbox()
+        await sandbox.close()
+        with pytest.raises(SandboxClosed):
+            await sandbox.run("1")
+
+    asyncio.run(main())
+
+
+def test_close_while_it_starts_leaves_nothing(native: None):
+    async def main() -> None:
+        sandbox = AsyncSandbox()
+        run = asyncio.create_task(sandbox.run("1"))
+        await asyncio.sleep(0)
+        await sandbox.close()
+        with pytest.raises(SandboxClosed):
+            await run
+
+    asyncio.run(main())
+
+
+def test_ctrl_c_ends_a_waiting_script_and_everything_in_it():
+    code = f"from belljar import Sandbox\nSandbox().run({LOOP!r}, on_event=lambda event: print('on', flush=True))"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with process:
+        assert process.stdout.readline() == b"on\n"
+        inside = descendants(process.pid)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+    assert said.rstrip().endswith(b"KeyboardInterrupt")
+    assert inside
+    assert eventually(lambda: not any(os.path.exists(f"/proc/{each.pid}") for each in inside))
