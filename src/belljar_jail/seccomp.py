@@ -27,6 +27,7 @@ NAMESPACES = (
     | linux.CLONE_NEWNET
     | 0x80  # CLONE_NEWTIME
 )
+CLONE_PARENT = 0x8000  # would make children of the zygote, whose ends it would report under numbers that others get next
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 S_IFMT, S_IFCHR, S_IFBLK = 0o170000, 0o020000, 0o060000
 
@@ -60,12 +61,13 @@ def program(machine: str) -> list[Instruction]:
     ]
     code += _when(SPECIAL["clone3"][column], [(_RET, 0, 0, ERRNO | ENOSYS)])  # its flags are out of reach: use clone
     code += _when(SPECIAL["unshare"][column], [(_RET, 0, 0, NOTIFY)])
-    code += _when(ALLOWED["clone"][column], _refuse_bits(0, NAMESPACES, EPERM))
+    code += _when(ALLOWED["clone"][column], _refuse_bits(0, NAMESPACES | CLONE_PARENT, EPERM))
     code += _when(ALLOWED["socket"][column], _socket_rules())
     code += _when(ALLOWED["ioctl"][column], _refuse_values(1, (TIOCSTI, TIOCLINUX), EPERM))
+    code += _when(ALLOWED["prlimit64"][column], _refuse_others())
     code += _when(ALLOWED["mknod"][column], _refuse_devices(1))
     code += _when(ALLOWED["mknodat"][column], _refuse_devices(2))
-    ruled = {"clone", "socket", "ioctl", "mknod", "mknodat"}
+    ruled = {"clone", "socket", "ioctl", "prlimit64", "mknod", "mknodat"}
     code += _each((numbers[column] for name, numbers in ALLOWED.items() if name not in ruled), ALLOW)
     code += _each((numbers[column] for numbers in REFUSED.values()), ERRNO | EPERM)
     return [*code, (_RET, 0, 0, ERRNO | ENOSYS)]
@@ -100,6 +102,11 @@ def _refuse_bits(index: int, bits: int, errno: int) -> list[Instruction]:
 def _refuse_values(index: int, values: tuple[int, ...], errno: int) -> list[Instruction]:
     tests = [(_JEQ, len(values) - 1 - at, 1 if at == len(values) - 1 else 0, v) for at, v in enumerate(values)]
     return [_argument(index), *tests, (_RET, 0, 0, ERRNO | errno), (_RET, 0, 0, ALLOW)]
+
+
+def _refuse_others() -> list[Instruction]:
+    """Limits of the caller alone: the keeper has the same user id, and could be starved of descriptors or time."""
+    return [_argument(0), (_JEQ, 0, 1, 0), (_RET, 0, 0, ALLOW), (_RET, 0, 0, ERRNO | EPERM)]
 
 
 def _refuse_devices(index: int) -> list[Instruction]:

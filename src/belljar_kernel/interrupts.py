@@ -47,6 +47,11 @@ class Interrupts:
         self._armed = True
         self._raise_pending()
 
+    def rearm(self) -> None:
+        """Let later interrupts raise; forget the one that waits, as the code has ended anyway."""
+        self._pending = False
+        self._armed = True
+
     def disarm(self) -> None:
         """Keep later interrupts waiting."""
         self._armed = False

@@ -66,20 +66,21 @@ class Run:
     def report(self) -> Event:
         """Show what is left open, write the traceback, and tell how the code ended."""
         self._show_figures()
-        error, code, described = self._error, 0, None
+        error, code, described, interrupted = self._error, 0, None, False
         # Its traceback holds the frames, and they the memory, of code that has ended.
         self._error = None
         if error is not None:
             code, complaint = _ending(error)
             if code:
                 described = self._describe(error)
+            interrupted = self._kernel.interrupts.fired and tracebacks.comes_from(error, KeyboardInterrupt)
             self._kernel.streams.complain(complaint if complaint is not None else (described or {})["traceback"])
         return {
             "status": "ok" if described is None else "error",
             "error": described,
             "value": self._value if described is None else None,
             "exit_code": code,
-            "interrupted": described is not None and described["code"] == "CANCELLED",
+            "interrupted": interrupted,
         }
 
     def leave_fork(self) -> NoReturn:
@@ -102,7 +103,7 @@ class Run:
     def _describe(self, error: BaseException) -> dict[str, Any]:
         kernel, fired = self._kernel, self._kernel.interrupts.fired
         try:
-            kernel.interrupts.arm()  # so that a text that never ends can be interrupted as well
+            kernel.interrupts.rearm()  # so that a text that never ends can be interrupted as well
             return tracebacks.describe(error, self._cell, kernel.workspace, self._compiling, fired)
         except BaseException:
             described: dict[str, Any] = failure(tracebacks.name_of(error), "<exception str() failed>")["error"]

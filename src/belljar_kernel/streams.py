@@ -9,6 +9,7 @@ from io import BufferedWriter, BytesIO, FileIO, RawIOBase, TextIOWrapper
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from _typeshed import ReadableBuffer
 
@@ -57,6 +58,18 @@ class Streams:
 class DescriptorStreams(Streams):
     """Over descriptors 1 and 2, where output of C code and of child processes goes as well."""
 
+    _flush_c: Callable[[], object] | None = None
+
+    def flush(self) -> None:
+        """Flush what Python holds, and what C holds when the code can have called C itself."""
+        super().flush()
+        if "ctypes" in sys.modules:
+            try:
+                self._flush_c = self._flush_c or _c_flush(sys.modules["ctypes"])
+                self._flush_c()
+            except Exception:
+                pass  # no C library to ask: nothing waits in it
+
     def _open(self, number: int) -> TextIOWrapper:
         raw = FileIO(number, "wb", closefd=False)
         return TextIOWrapper(BufferedWriter(raw), "utf-8", "backslashreplace", newline="\n", line_buffering=True)
@@ -93,6 +106,14 @@ class _EventFile(RawIOBase):
         if text:
             self._write(self.name, text)
         return len(content)
+
+
+def _c_flush(ctypes: Any) -> Callable[[], object]:
+    library = ctypes.CDLL(None)
+    # Only this stream: flushing all of them would wait for one that another thread reads.
+    stdout = ctypes.c_void_p.in_dll(library, "stdout")
+    flush = library.fflush
+    return lambda: flush(stdout)
 
 
 def _usable(stream: TextIOWrapper) -> bool:

@@ -78,6 +78,11 @@ def chain_of(error: BaseException) -> list[BaseException]:
     return chain
 
 
+def comes_from(error: BaseException, kind: type[BaseException]) -> bool:
+    """Whether the exception is of that kind, or was raised because of one that is."""
+    return any(is_a(link, kind) for link in chain_of(error))
+
+
 def innermost_line(error: BaseException) -> str:
     """The source line that raised, wherever it is."""
     tb = traceback_of(error)

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -102,13 +102,13 @@ class InProcess(Guest):
 class Process(Guest):
     """A kernel in a process of its own."""
 
-    def __init__(self, workspace: Path) -> None:
+    def __init__(self, workspace: Path, *entry: str) -> None:
         super().__init__(workspace)
         self._socket, other = socket.socketpair()
         self._socket.settimeout(60)
         env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCES), "PYTHONDONTWRITEBYTECODE": "1"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "belljar_kernel", str(other.fileno()), str(workspace)],
+            [sys.executable, *entry, str(other.fileno()), str(workspace)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -230,12 +230,22 @@ def guest(workspace: Path) -> Iterator[InProcess]:
 
 
 @pytest.fixture
-def process(workspace: Path) -> Iterator[Process]:
-    """A kernel in a process of its own."""
-    process = Process(workspace)
-    try:
-        yield process
-    finally:
+def start(workspace: Path) -> Iterator[Callable[..., Process]]:
+    """Starts kernels in processes of their own, by the arguments of Python that come before descriptor and folder."""
+    processes: list[Process] = []
+
+    def start(*entry: str) -> Process:
+        processes.append(Process(workspace, *entry))
+        return processes[-1]
+
+    yield start
+    for process in processes:
         if process.process.poll() is None:
             process.process.kill()
         process.close()
+
+
+@pytest.fixture
+def process(start: Callable[..., Process]) -> Process:
+    """A kernel in a process of its own."""
+    return start("-m", "belljar_kernel")

@@ -109,6 +109,24 @@ def test_interrupts_while_results_are_sent_never_break_a_frame(process):
     assert process.run("1").text == "1"
 
 
+def test_an_interrupt_that_became_another_error_is_still_told(process):
+    code = "try:\n    print('go', flush=True)\n    while True: pass\nfinally:\n    1/0"
+    process.send({"id": 94, "type": "run", "code": code, "count": 2})
+    process.wait_for_output(b"go\n")
+    process.interrupt()
+    answered = process.finish()
+    assert (answered.error["name"], answered.done["interrupted"]) == ("ZeroDivisionError", True)
+
+
+def test_a_text_that_never_ends_can_be_interrupted(process):
+    code = "class E(Exception):\n    def __str__(self):\n        print('go', flush=True)\n        while True: pass\nraise E"
+    process.send({"id": 95, "type": "run", "code": code, "count": 2})
+    process.wait_for_output(b"go\n")
+    process.interrupt()
+    assert process.finish().error["name"] == "E"
+    assert process.run("1").text == "1"
+
+
 def test_a_keyboard_interrupt_of_the_codes_own_is_an_error_like_others(process):
     answered = process.run("raise KeyboardInterrupt('mine')")
     assert answered.done["interrupted"] is False
@@ -184,6 +202,33 @@ def test_an_error_in_a_thread_shows_user_frames_only(process):
     lines = answered.stderr.splitlines()
     assert lines[0] == "Exception in thread worker:"
     assert [line for line in lines if "File" in line] == ['  File "main.py", line 2, in f']
+
+
+ZYGOTE = """
+import os, sys
+import belljar_kernel.entry, belljar_kernel.reseed
+try:
+    import matplotlib
+    matplotlib.use('agg')
+    import matplotlib.pyplot, pandas
+except ImportError:
+    pass
+pid = os.fork()
+if pid:
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+belljar_kernel.reseed.after_fork()
+belljar_kernel.entry.serve(int(sys.argv[1]), sys.argv[2])
+"""
+
+
+def test_a_fork_of_a_zygote_serves_and_captures_figures(start):
+    process = start("-c", ZYGOTE)
+    assert process.run("6 * 7").text == "42"
+    answered = process.run(
+        "try:\n    import matplotlib.pyplot as plt\nexcept ImportError:\n    plt = None\nif plt: plt.plot([1]); plt.show()"
+    )
+    assert (answered.stderr, answered.done["status"]) == ("", "ok")
+    assert len(answered.results) == process.run("int(plt is not None)").done["value"]
 
 
 def test_the_kernel_is_light_to_import():

@@ -63,5 +63,10 @@ def test_redirected_output_stays_with_the_code(guest):
     assert (answered.stdout, answered.text) == ("", "'caught\\n'")
 
 
+def test_output_of_c_code_arrives_before_done(process):
+    answered = process.run("import ctypes\nctypes.CDLL(None).printf(b'from C\\n');")
+    assert answered.stdout == "from C\n"
+
+
 def test_output_in_utf8_whatever_the_locale(process):
     assert process.run("print('✓ ² ₁ 日本')").stdout == "✓ ² ₁ 日本\n"

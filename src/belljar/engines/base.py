@@ -129,6 +129,10 @@ class KernelProcess(Protocol):
         """Its files."""
 
     @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables that every sandbox of this kind starts with; none is the host's."""
+
+    @property
     def degraded(self) -> tuple[str, ...]:
         """The layers that are missing with the operator's leave."""
 

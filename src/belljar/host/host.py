@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 from dataclasses import replace
 
-from belljar.engines.base import Engine, EngineHealth, KernelExited, Spec
+from belljar.engines.base import Engine, EngineHealth, Spec
 from belljar.engines.registry import FACTORIES, Registry
-from belljar.errors import SandboxError, StartFailed
+from belljar.errors import SandboxError
 from belljar.host.pool import Pool
 from belljar.host.session import Session
 from belljar.limits import Limits
@@ -46,10 +46,8 @@ class Host:
         if not is_pooled or spec.env or spec.limits != Limits():
             try:
                 await session.configure()
-            except BaseException as failure:
+            except BaseException:
                 await self.close_session(session)
-                if isinstance(failure, KernelExited):
-                    raise StartFailed(f"the kernel ended while it was being set up: {failure.exit}") from None
                 raise
         self._prepare_more(engine, spec.environment)
         return session

@@ -11,7 +11,6 @@ from belljar.engines.base import Engine, KernelExited, KernelProcess, Spec, igno
 from belljar.errors import SandboxError
 from belljar.host.session import configuration
 
-
 REFILLS = 2  # at the same time
 
 
@@ -28,16 +27,19 @@ class Pool:
         self._closed = False
 
     async def take(self, spec: Spec) -> KernelProcess | None:
-        """A ready process that now has this spec; None when there is none."""
+        """A ready process that now has this spec; None when there is none, or the spec needs a start of its own."""
         while self._ready:
             process = self._ready.popleft()
-            self.refill()
             try:
                 if process.alive and await self.engine.settle(process, spec):
+                    self.refill()
                     return process
             except BaseException:
                 await process.close()
                 raise
+            if process.alive:
+                self._ready.appendleft(process)
+                return None
             await process.close()
         self.refill()
         return None
@@ -69,7 +71,7 @@ class Pool:
         try:
             process = await self.engine.start(spec)
             try:
-                await process.request(configuration(spec, warm=True), ignore)
+                await process.request(configuration(process, spec, warm=True), ignore)
             except BaseException:
                 await process.close()
                 raise

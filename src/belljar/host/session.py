@@ -7,13 +7,15 @@ import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from belljar.engines import exits
 from belljar.engines.base import Event, KernelExited, KernelProcess, Listing, OnEvent, Spec, ignore
-from belljar.errors import SandboxClosed, SandboxError
+from belljar.errors import SandboxClosed, SandboxError, StartFailed
 from belljar.execution import Completion, Execution, State, Usage, Variable
 from belljar.host.recorder import RESULTS_BYTES, Recorder
+
+StoppedBy = Literal["deadline", "caller", "listener"]
 
 GRACE_S = 1.0
 DATA_SHARE = 0.9  # of the memory limit: a MemoryError that keeps the state comes before the kill that does not
@@ -44,11 +46,15 @@ class Session:
         self._count = 0
         self._lost: str | None = None
         self._running: asyncio.Task[Event] | None = None
-        self._cancelled = False
+        self._stopping: asyncio.Task[None] | None = None
+        self._stopped_by: StoppedBy | None = None
 
     async def configure(self, warm: bool = False) -> None:
         """Give a fresh kernel its environment and limits."""
-        await self.process.request(configuration(self.spec, warm), ignore)
+        try:
+            await self.process.request(configuration(self.process, self.spec, warm), ignore)
+        except KernelExited as ended:
+            raise StartFailed(f"the kernel ended while it was being set up: {ended.exit}") from None
 
     async def run(self, run: Run, on_event: OnEvent | None = None) -> Execution:
         """Run code when its turn comes, and tell what it did."""
@@ -72,8 +78,7 @@ class Session:
     async def interrupt(self) -> None:
         """Stop the code that runs now, if any; its Execution says `cancelled`."""
         if self._running is not None and not self._running.done():
-            self._cancelled = True
-            await self._stop(self._running)
+            await asyncio.shield(self._stop("caller"))
 
     async def reset(self) -> None:
         """Forget every variable; the workspace stays."""
@@ -110,34 +115,28 @@ class Session:
         if run.args:
             request["args"] = run.args[0]
         before = self.process.sample()
-        self._cancelled = False
-        stopping: list[asyncio.Task[None]] = []
-        recorder.on_failure = lambda: given_up.append(loop.create_task(self._stop(task)))
-        given_up: list[asyncio.Task[None]] = []
-
-        def on_deadline() -> None:
-            stopping.append(loop.create_task(self._stop(task)))
-
+        self._stopping, self._stopped_by = None, None
+        recorder.on_failure = lambda: self._stop("listener")
         started = time.perf_counter()
         task = self._running = loop.create_task(self.process.request(request, recorder))
-        deadline = loop.call_later(run.timeout_s, on_deadline)
+        deadline = loop.call_later(run.timeout_s, self._stop, "deadline")
         try:
             done = await asyncio.shield(task)
         except KernelExited as ended:
-            self._tell_end(ended, execution, run, overdue=bool(stopping))
+            self._tell_end(ended, execution, run)
         except asyncio.CancelledError:
-            self._cancelled = True
-            await self._stop(task)
+            await asyncio.shield(self._stop("caller"))
             with contextlib.suppress(KernelExited):
                 task.result()
             raise
         else:
             recorder.finish(done)
-            if stopping or self._cancelled:
-                _tell_stop(execution, run, overdue=bool(stopping))
+            if self._stopped_by is not None:
+                _tell_stop(execution, run, self._stopped_by)
         finally:
             deadline.cancel()
-            await asyncio.gather(*stopping, *given_up)
+            if self._stopping is not None:  # what is being killed must be gone before the next run begins
+                await asyncio.shield(self._stopping)
             self._running = None
             if not self.process.alive and self._lost is None:
                 self._lost = "the sandbox's Python had ended"
@@ -146,7 +145,15 @@ class Session:
         after = self.process.sample()
         execution.usage = Usage(time.perf_counter() - started, after.cpu_s - before.cpu_s, after.peak_memory_bytes)
 
-    async def _stop(self, task: asyncio.Task[Event]) -> None:
+    def _stop(self, by: StoppedBy) -> asyncio.Task[None]:
+        """Begin to stop the run, unless that has begun."""
+        assert self._running is not None
+        if self._stopping is None:
+            self._stopped_by = by
+            self._stopping = asyncio.get_running_loop().create_task(self._climb(self._running))
+        return self._stopping
+
+    async def _climb(self, task: asyncio.Task[Event]) -> None:
         """The ladder: interrupt, which keeps the state, then kill, which does not."""
         await self.process.interrupt()
         await asyncio.wait({task}, timeout=GRACE_S)
@@ -154,12 +161,12 @@ class Session:
             await self.process.kill()
             await asyncio.wait({task})
 
-    def _tell_end(self, ended: KernelExited, execution: Execution, run: Run, overdue: bool) -> None:
+    def _tell_end(self, ended: KernelExited, execution: Execution, run: Run) -> None:
         """The kernel is gone: by our own hand at the deadline or a cancel, or by itself."""
-        if overdue:
+        if self._stopped_by == "deadline":
             execution.status, execution.error = "timeout", exits.timed_out(run.timeout_s, killed=True)
             execution.exit_code = exits.TIMEOUT_EXIT
-        elif self._cancelled:
+        elif self._stopped_by is not None:
             execution.status, execution.error = "cancelled", exits.cancelled(killed=True)
             execution.exit_code = exits.CANCELLED_EXIT
         else:
@@ -196,11 +203,11 @@ class Session:
             raise SandboxClosed("this sandbox was closed; make a new one")
 
 
-def configuration(spec: Spec, warm: bool) -> dict[str, Any]:
+def configuration(process: KernelProcess, spec: Spec, warm: bool) -> dict[str, Any]:
     """The `configure` Request of a sandbox."""
     return {
         "type": "configure",
-        "env": dict(spec.env),
+        "env": {**process.environment, **spec.env},
         "path": [],
         "data_bytes": int(spec.limits.memory_mb * (1 << 20) * DATA_SHARE),
         "results_bytes": RESULTS_BYTES,
@@ -208,11 +215,11 @@ def configuration(spec: Spec, warm: bool) -> dict[str, Any]:
     }
 
 
-def _tell_stop(execution: Execution, run: Run, overdue: bool) -> None:
+def _tell_stop(execution: Execution, run: Run, by: StoppedBy) -> None:
     """The code was stopped and the kernel lives: the traceback says where it was."""
     where = execution.error
     traceback, line = (where.traceback, where.line) if where else ("", None)
-    if overdue:
+    if by == "deadline":
         execution.status = "timeout"
         execution.error = exits.timed_out(run.timeout_s, killed=False, traceback=traceback, line=line)
         execution.exit_code = exits.TIMEOUT_EXIT

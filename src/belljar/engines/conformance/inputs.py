@@ -134,6 +134,13 @@ ENVIRONMENT: list[Case] = [
         ),
     ),
     case(
+        "the environment names a home and a path, and both are there",
+        run(
+            "import os\n[os.path.isdir(os.environ['HOME']), bool(os.environ['PATH'])]",
+            ok(text="[True, True]", value=[True, True]),
+        ),
+    ),
+    case(
         "HOME is a folder that can be written",
         run("import os\np = os.path.expanduser('~/x')\nopen(p, 'w').write('abc')", ok(text="3", value=3)),
     ),

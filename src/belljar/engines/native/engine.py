@@ -44,8 +44,8 @@ class NativeEngine:
         return await self._start(spec, degraded)
 
     async def settle(self, process: KernelProcess, spec: Spec) -> bool:
-        """Give a pooled process other limits; everything else about it fits any spec of the same environment."""
-        if not isinstance(process, NativeProcess):
+        """Give a pooled process other limits; its disk, and the memory that it shows, were settled at its start."""
+        if not isinstance(process, NativeProcess) or not process.fits(spec.limits):
             return False
         process.settle(spec.limits)
         return True
@@ -121,7 +121,7 @@ class NativeEngine:
             steps=layout.plan(python, inside.prepare(python, cache), environment.site),
             host_python=python.executable,
             guest_python=layout.guest_python(python),
-            env=layout.guest_environment(python) | {"HOME": "/tmp"},
+            env=layout.guest_environment(python),
             ids=(ID_BASE, ID_COUNT),
             warm=environment.warm,
             command_prefix=tuple(cgroups.scope_command()),

@@ -30,7 +30,7 @@ class JailPlan:
     steps: list[dict[str, Any]]
     host_python: str
     guest_python: str
-    env: dict[str, str]
+    env: dict[str, str]  # of every sandbox
     ids: tuple[int, int]
     warm: tuple[str, ...] = ()
     command_prefix: tuple[str, ...] = ()
@@ -171,9 +171,10 @@ class Jail:
                 [*plan.command_prefix, plan.host_python, "-I", "-S", "-B", str(script), str(theirs.fileno())],
                 pass_fds=[theirs.fileno()], cwd="/", env={"LANG": "C.UTF-8"},
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                start_new_session=True,  # a Ctrl-C at the terminal is for the host alone
             )  # fmt: skip
-        message = {"steps": plan.steps, "python": plan.guest_python, "env": plan.env, "ids": plan.ids}
-        wire.send(ours, message)
+        env = plan.env | {"HOME": "/tmp"}  # the sandbox's home is there only in a sandbox
+        wire.send(ours, {"steps": plan.steps, "python": plan.guest_python, "env": env, "ids": plan.ids})
         init = Zygote.attach(ours)
         jail = cls(plan, process, init, init)
         try:

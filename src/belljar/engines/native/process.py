@@ -42,6 +42,12 @@ class NativeProcess:
         self._request_ids = 0
         self._oom_kills = 0
         self._closing = False
+        self._kills: list[asyncio.Future[None]] = []  # ordered, not yet confirmed
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that every sandbox starts with."""
+        return self.jail.plan.env
 
     @property
     def alive(self) -> bool:
@@ -94,17 +100,18 @@ class NativeProcess:
         if self.kernel is not None and self.kernel.pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.kernel.pidfd, signal.SIGINT)
-        self._tell_keeper({"op": "kill", "spare": True})
+        await asyncio.wait((self._order_kill(spare=True),), timeout=KILL_TIMEOUT_S)
 
     async def kill(self) -> None:
-        """SIGKILL to everything in the sandbox but the keeper; returns when the kernel is gone."""
-        self._tell_keeper({"op": "kill"})
+        """SIGKILL to everything but the keeper; returns when that is done, so that no later kernel is hit."""
+        killed = self._order_kill()
         if self.kernel is not None and self.kernel.pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.kernel.pidfd, signal.SIGKILL)
         if self.exit is not None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(self.exit), KILL_TIMEOUT_S)
+        await asyncio.wait((killed,), timeout=KILL_TIMEOUT_S)
 
     async def restart(self) -> None:
         """A fresh fork in the same walls and workspace."""
@@ -119,14 +126,14 @@ class NativeProcess:
             return Sample(0.0, 0)
         return Sample(self.group.cpu_s(), self.group.peak_bytes())
 
+    def fits(self, limits: Limits) -> bool:
+        """Whether settle() can give it these limits."""
+        return disk_order(limits) == disk_order(self.limits)
+
     def settle(self, limits: Limits) -> None:
         """Take other limits than those it was made with."""
-        if limits == self.limits:
-            return
-        if self.group is not None:
+        if self.group is not None and limits != self.limits:
             self.group.set(limits)
-        if (limits.disk_mb, limits.memory_mb) != (self.limits.disk_mb, self.limits.memory_mb):
-            self._tell_keeper({"op": "resize", **disk_order(limits)})
         self.limits = limits
 
     async def close(self) -> None:
@@ -134,9 +141,7 @@ class NativeProcess:
         if self._closing:
             return
         self._closing = True
-        if self.control is not None:
-            asyncio.get_running_loop().remove_reader(self.control)
-            self.control.close()
+        self._let_go_of_keeper()
         if self.keeper >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.keeper, signal.SIGKILL)
@@ -225,13 +230,36 @@ class NativeProcess:
         oom = kills > self._oom_kills and facts.signal == signal.SIGKILL
         return Exit(facts.code, facts.signal, oom, broken)
 
+    def _order_kill(self, spare: bool = False) -> asyncio.Future[None]:
+        """Have the keeper end everything, or all but the kernel; done when it says so or is gone itself."""
+        killed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self.control is None:
+            killed.set_result(None)
+        else:
+            self._kills.append(killed)
+            self._tell_keeper({"op": "kill", "spare": spare})
+        return killed
+
+    def _let_go_of_keeper(self) -> None:
+        if self.control is not None:
+            asyncio.get_running_loop().remove_reader(self.control)
+            self.control.close()
+            self.control = None
+        while self._kills:
+            self._confirm_kill()
+
+    def _confirm_kill(self) -> None:
+        killed = self._kills.pop(0)
+        if not killed.done():
+            killed.set_result(None)
+
     def _tell_keeper(self, message: wire.Message, descriptors: list[int] | None = None) -> None:
         if self.control is not None and not self._closing:
             with contextlib.suppress(OSError):
                 wire.send(self.control, message, descriptors)
 
     def _on_keeper(self) -> None:
-        """Nothing that the keeper says later matters but its end."""
+        """All that the keeper says later is that it killed, and its end."""
         if self.control is None:
             return
         try:
@@ -241,7 +269,9 @@ class NativeProcess:
         except OSError:
             received = None
         if received is None:
-            asyncio.get_running_loop().remove_reader(self.control)
+            self._let_go_of_keeper()
+        elif received[0]["op"] == "killed" and self._kills:
+            self._confirm_kill()
 
 
 def rlimits(limits: Limits) -> dict[str, int]:

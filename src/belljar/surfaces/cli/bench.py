@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,10 @@ def command(options: Namespace) -> int:
     checkout = find_checkout()
     if checkout is None:
         raise InvalidRequest("the benchmarks are not installed with Belljar; run this from a checkout of its source")
-    return subprocess.call([sys.executable, "-m", "benchmarks", *options.arguments], cwd=checkout)
+    arguments = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
+    # By path rather than by folder: a relative --json stays relative to where the user is.
+    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    return subprocess.call([sys.executable, "-m", "benchmarks", *arguments], env=environment)
 
 
 def find_checkout() -> Path | None:

@@ -1,0 +1,61 @@
+"""Attacks on the network: the host's sockets, its loopback, and everything beyond, with no network allowed."""
+
+from __future__ import annotations
+
+from belljar.attacks.case import Cases, Trial
+
+attack = Cases()
+UNREACHABLE = ("ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH", "EPERM", "EACCES", "ENOENT", "EADDRNOTAVAIL")
+
+
+@attack("N13", "the host's unix sockets, abstract or by path, cannot be reached")
+def reach_unix_sockets(trial: Trial) -> str:
+    execution = trial.run("""
+        names = ["\\0" + _args["abstract"], _args["socket"], "/run/docker.sock", "/var/run/docker.sock", "/run/podman/podman.sock"]
+        names += ["/run/dbus/system_bus_socket", "/run/systemd/private", "/run/containerd/containerd.sock", "\\0/tmp/.X11-unix/X0"]
+        found = {}
+        for name in names:
+            for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
+                found["%s %d" % (name, kind)] = tried(lambda: socket.socket(socket.AF_UNIX, kind).connect(name))
+        found
+    """)
+    return trial.expect_refused(execution, *UNREACHABLE)
+
+
+@attack("E01", "with no network allowed, no name resolves and no address answers")
+def reach_the_network(trial: Trial) -> str:
+    execution = trial.run("""
+        import urllib.request
+        def resolve(name):
+            try: return socket.getaddrinfo(name, 80)
+            except socket.gaierror as failure: raise ConnectionRefusedError(errno.ECONNREFUSED, str(failure))
+        def fetch(url):
+            try: return urllib.request.urlopen(url, timeout=1).status
+            except urllib.error.URLError as failure: raise ConnectionRefusedError(errno.ECONNREFUSED, str(failure))
+        found = {name: tried(resolve, name) for name in ("example.org", "metadata.google.internal")}
+        found |= {url: tried(fetch, url) for url in ("http://example.org/", "http://127.0.0.1:%d/" % _args["tcp"])}
+        found
+    """)
+    return trial.expect_refused(execution, *UNREACHABLE)
+
+
+@attack("E09", "raw TCP, UDP and IPv6 have no route out, not even to the host's loopback")
+def bypass_the_proxy(trial: Trial) -> str:
+    execution = trial.run("""
+        def reach(family, kind, address):
+            with socket.socket(family, kind) as end:
+                end.settimeout(1)
+                end.connect(address)
+                end.send(b"hello")
+                return end.recv(1)  # a refusal of a datagram shows here
+        found = {}
+        for host, port in [("127.0.0.1", _args["tcp"]), ("169.254.169.254", 80), ("1.1.1.1", 443), ("10.0.0.1", 22), ("224.0.0.1", 99)]:
+            found["tcp %s" % host] = tried(reach, socket.AF_INET, socket.SOCK_STREAM, (host, port))
+        for host, port in [("127.0.0.1", _args["udp"]), ("8.8.8.8", 53), ("1.1.1.1", 443), ("255.255.255.255", 67)]:
+            found["udp %s" % host] = tried(reach, socket.AF_INET, socket.SOCK_DGRAM, (host, port))
+        for host in ("2606:4700:4700::1111", "fe80::1"):
+            found["tcp %s" % host] = tried(reach, socket.AF_INET6, socket.SOCK_STREAM, (host, 443))
+        found["icmp"] = tried(socket.socket, socket.AF_INET, socket.SOCK_DGRAM, 1)
+        found
+    """)
+    return trial.expect_refused(execution, *UNREACHABLE, "EINVAL", "EPROTONOSUPPORT")

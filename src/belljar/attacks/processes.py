@@ -1,0 +1,231 @@
+"""Attacks with processes and signals, and processes of the jail that are killed from outside."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from belljar.attacks.arena import Process, descendants
+from belljar.attacks.case import Cases, Trial
+from belljar.execution import Execution
+
+attack = Cases()
+
+
+@attack("N02", "a sandbox sees its own processes only, and no path or id of the host in its mounts and groups")
+def look_around(trial: Trial) -> str:
+    execution = trial.run("""
+        seen = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
+        text = "".join(open("/proc/self/" + name).read() for name in ("mountinfo", "cgroup", "mounts", "maps", "cmdline"))
+        [seen, os.getpid(), os.getppid(), text, open("/proc/self/cgroup").read(), socket.gethostname()]
+    """)
+    seen, own, parent, text, groups, name = execution.value or ([], 0, -1, "", "", "")
+    trial.expect(seen == [1, own] and parent == 0, f"sees the processes {seen}, is {own}, child of {parent}")
+    for word in (str(trial.arena.canaries.folder), trial.sandbox.id, str(os.path.expanduser("~/")), "belljar-"):
+        trial.expect(word not in text or word == "/", f"{word!r} can be read in /proc/self")
+    trial.expect(all(line.endswith(":/") for line in groups.splitlines()), f"group paths can be read: {groups}")
+    trial.expect(name != os.uname().nodename, "the host's name can be read")
+    return f"sees the processes {seen}"
+
+
+@attack("N20", "signals to everything in sight end the own sandbox at most")
+def signal_everything(trial: Trial) -> str:
+    execution = trial.run("""
+        import signal
+        for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP, signal.SIGSEGV):
+            for target in {1, os.getppid() or 1, 2, 3, 4, -1} - {os.getpid()}:
+                tried(os.kill, target, number)
+            tried(signal.pidfd_send_signal, os.pidfd_open(1), number)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    status = trial.expect_status(execution, "crashed")
+    trial.expect_usable("reset")
+    return status
+
+
+@attack("N21", "a process that stops itself and ignores every signal ends at its deadline", timeout_s=1)
+def refuse_to_end(trial: Trial) -> str:
+    execution = trial.run("""
+        import signal
+        for number in range(1, 32):
+            tried(signal.signal, number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 64))
+        call("prctl", 1, 0)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        time.sleep(1000)
+    """)
+    status = trial.expect_status(execution, "timeout")
+    trial.expect_usable("reset")
+    return status
+
+
+@attack("N22", "a fork bomb and a thread bomb stop at the process limit", timeout_s=2)
+def bomb(trial: Trial) -> str:
+    threads = trial.run("""
+        import threading
+        made = 0
+        try:
+            for _ in range(10000):
+                threading.Thread(target=time.sleep, args=(1,), daemon=True).start()
+                made += 1
+        except RuntimeError: pass
+        made
+    """)
+    made = threads.value
+    limit = trial.limits.processes
+    trial.expect(isinstance(made, int) and made <= limit, f"made {made} threads with a limit of {limit}")
+    execution = trial.run("""
+        while True:
+            tried(os.fork)
+    """)
+    status = trial.expect_status(execution, "timeout", "crashed")
+    pid = os.fork()  # the host itself can
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    trial.expect_usable()
+    return f"{made} threads, then {status}"
+
+
+@attack("N23", "daemons that outlive a run do not outlive the sandbox, nor an interrupt")
+def leave_daemons(trial: Trial) -> str:
+    code = """
+        for _ in range(5):
+            if os.fork() == 0:
+                os.setsid()
+                if os.fork() == 0:
+                    while True:
+                        open("/workspace/alive-%d" % os.getpid(), "a").write("x")
+                        time.sleep(0.02)
+                os._exit(0)
+        time.sleep(0.3)
+        "started"
+    """
+    execution = trial.run(code)
+    trial.expect(execution.text == "'started'", f"the run gave {execution.text} {execution.error}")
+    trial.sandbox.run("import time; time.sleep(60)", timeout=1)  # its end takes the daemons along
+    before = _sizes(trial)
+    time.sleep(0.3)
+    trial.expect(bool(before) and before == _sizes(trial), "daemons still write after an interrupt")
+    trial.run(code)
+    return f"{len(before)} daemons, none after an interrupt, none after close"
+
+
+@attack("N36", "a segmentation fault and an abort are told as such, leave no core, and a fresh Python follows")
+def crash(trial: Trial) -> str:
+    outcomes = []
+    for code, number in (("ctypes.string_at(0)", signal.SIGSEGV), ("x = bytearray(40 << 20); os.abort()", signal.SIGABRT)):
+        execution = trial.run(code)
+        trial.expect_status(execution, "crashed")
+        trial.expect(execution.exit_code == 128 + number, f"exit code {execution.exit_code}")
+        outcomes.append(f"crashed with {execution.exit_code}")
+    trial.expect_usable("reset")
+    names = [entry.path for entry in trial.sandbox.files.list()]
+    trial.expect(not names, f"files were left: {names}")
+    return ", ".join(outcomes)
+
+
+@attack("N41", "children that keep the channel and the output open hold up nothing")
+def hold_everything_open(trial: Trial) -> str:
+    execution = trial.run("""
+        for _ in range(3):
+            if os.fork() == 0:
+                time.sleep(1000)
+        "left"
+    """)
+    trial.expect(execution.text == "'left'", f"the run gave {execution.text} {execution.error}")
+    trial.expect_usable("kept")
+    trial.sandbox.reset()
+    trial.expect_usable("kept")
+    return "runs and reset answer at once"
+
+
+@attack("R01", "killing a kernel from outside is told, and the next run has a fresh one")
+def kill_the_kernel(trial: Trial) -> str:
+    idle = _newest_kernel()
+    os.kill(idle.pid, signal.SIGKILL)
+    _wait_until_gone(idle)
+    trial.expect_usable("reset")
+    execution = _run_and_kill(trial, lambda: _newest_kernel())
+    status = trial.expect_status(execution, "crashed")
+    trial.expect_usable("reset")
+    return f"reset when idle, {status} when busy"
+
+
+@attack("R02", "killing a keeper from outside ends its sandbox alone, and the next run starts over")
+def kill_the_keeper(trial: Trial) -> str:
+    execution = _run_and_kill(trial, lambda: _keepers()[-1])
+    status = trial.expect_status(execution, "crashed")
+    trial.expect_usable("reset")
+    return status
+
+
+@attack("R04", "killing the zygote from outside is survived: the sandboxes of the jail start over", alone=True)
+def kill_the_zygote(trial: Trial) -> str:
+    kernel = _newest_kernel()
+    os.kill(kernel.parent, signal.SIGKILL)
+    trial.expect_usable()
+    fresh = trial.arena.sandbox(trial.limits)
+    trial.expect(fresh.run("1 + 1").text == "2", "a new sandbox does not work")
+    fresh.close()
+    return "sandboxes, old and new, answer"
+
+
+@attack("R05", "killing the whole jail from outside is survived: the next run starts over", alone=True)
+def kill_the_jail(trial: Trial) -> str:
+    (launcher, *_) = [process for process in descendants() if process.parent == os.getpid()][-1:]
+    (init,) = [process for process in descendants() if process.parent == launcher.pid]
+    os.kill(init.pid, signal.SIGKILL)
+    _wait_until_gone(init)
+    trial.expect_usable("reset")
+    fresh = trial.arena.sandbox(trial.limits)
+    trial.expect(fresh.run("1 + 1").text == "2", "a new sandbox does not work")
+    fresh.close()
+    return "sandboxes, old and new, answer"
+
+
+def _run_and_kill(trial: Trial, find: object) -> Execution:
+    """Start a long run, end one process of the jail meanwhile, and give what the run became."""
+    import concurrent.futures
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        future = pool.submit(trial.sandbox.run, "import time; time.sleep(60)", timeout=5)
+        time.sleep(0.3)
+        assert callable(find)
+        os.kill(find().pid, signal.SIGKILL)
+        return future.result(20)
+
+
+def _keepers() -> list[Process]:
+    """Process 1 of each sandbox, oldest first: two pid namespaces below this process, and a child of the jail's own 1."""
+    ours = _own_depth()
+    by_pid = {process.pid: process for process in descendants()}
+    return sorted(
+        (p for p in by_pid.values() if p.depth == ours + 2 and p.parent in by_pid and by_pid[p.parent].parent in by_pid
+         and by_pid[by_pid[p.parent].parent].parent == os.getpid()),
+        key=lambda process: process.pid,
+    )  # fmt: skip
+
+
+def _newest_kernel() -> Process:
+    """The kernel of the sandbox that was made last: a child of a zygote."""
+    keepers = {process.pid for process in _keepers()}
+    ours = _own_depth()
+    found = [p for p in descendants() if p.depth == ours + 2 and p.pid not in keepers and p.state != "Z"]
+    return max(found, key=lambda process: process.pid)
+
+
+def _own_depth() -> int:
+    with open("/proc/self/status", encoding="ascii") as file:
+        return next(len(line.split()) - 1 for line in file if line.startswith("NSpid"))
+
+
+def _wait_until_gone(process: Process) -> None:
+    deadline = time.monotonic() + 5
+    while any(p.pid == process.pid and p.state != "Z" for p in descendants()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def _sizes(trial: Trial) -> dict[str, int]:
+    return {entry.path: entry.size for entry in trial.sandbox.files.list() if entry.path.startswith("alive-")}
