@@ -43,11 +43,8 @@ class Belljar:
     @contextmanager
     def in_charge(self) -> Iterator[None]:
         """Make this the process's host for the block: sandboxes made in it, by any thread, are made here."""
-        before, compose._here = compose._here, self._here
-        try:
+        with compose.using(self._here):
             yield
-        finally:
-            compose._here = before
 
     def pids(self, sandbox: Sandbox) -> list[int]:
         """A sandbox's own processes: its keeper and its kernel."""

@@ -6,6 +6,8 @@ import asyncio
 import atexit
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from belljar.background import BackgroundLoop
@@ -28,12 +30,19 @@ class LocalHost:
         self.settings = settings or Settings.load()
         self.background = BackgroundLoop()
         self.host = Host(self.settings)
+        self._base: Environment | None = None
 
-    def environment(self, policy: Policy, progress: base.Progress | None = None) -> Environment:
+    def environment(self, policy: Policy) -> Environment:
         """What a sandbox with this policy imports from; prepared first when it must be."""
         if policy.packages == "none":
             return Environment(python())
-        return base.base_environment(python(), self.settings.cache_dir, progress)
+        if self._base is None:
+            self._base = base.base_environment(python(), self.settings.cache_dir)
+        return self._base
+
+    def knows_environment(self, policy: Policy) -> bool:
+        """Whether environment() returns at once."""
+        return self._base is not None or policy.packages == "none" or is_prepared()
 
     def close(self) -> None:
         """End every sandbox and the loop."""
@@ -41,6 +50,17 @@ class LocalHost:
             self.background.wait(asyncio.wait_for(self.host.close(), 30))
         finally:
             self.background.stop()
+
+
+@contextmanager
+def using(host: LocalHost) -> Iterator[LocalHost]:
+    """Make sandboxes on another host of this process for a while, from any thread."""
+    global _here
+    before, _here = _here, host
+    try:
+        yield host
+    finally:
+        _here = before
 
 
 def local_host() -> LocalHost:

@@ -16,6 +16,7 @@ from belljar.execution import Completion, Execution, Variable
 from belljar.files import AsyncFiles, Content, Files, checked_files
 from belljar.host.session import Run, Session
 from belljar.limits import Limits
+from belljar.packages.environment import Environment
 from belljar.policy import Policy
 
 T = TypeVar("T")
@@ -178,7 +179,7 @@ class AsyncSandbox:
             return self._session
 
     async def _start(self) -> Session:
-        environment = await _in_thread(self._here.environment, self._policy)
+        environment = await self._environment()
         spec = Spec(self.id, environment, self._limits, self._policy, self._env)
         session = await self._here.host.create(self._engine, spec)
         try:
@@ -190,6 +191,12 @@ class AsyncSandbox:
             await self._here.host.close_session(session)
             raise
         return session
+
+    async def _environment(self) -> Environment:
+        """What it imports from; off the loop when it must be prepared first, which takes long."""
+        if self._here.knows_environment(self._policy):
+            return self._here.environment(self._policy)
+        return await asyncio.to_thread(self._here.environment, self._policy)
 
 
 class Sandbox:
@@ -265,10 +272,3 @@ class Sandbox:
 async def _next(events: AsyncGenerator[T, None]) -> T | None:
     """The next of them, or None after the last."""
     return await anext(events, None)
-
-
-async def _in_thread(function: Callable[..., T], *args: Any) -> T:
-    """Long work off the loop; most of the time there is none, and no thread is worth it."""
-    if compose.is_prepared():
-        return function(*args)
-    return await asyncio.to_thread(function, *args)

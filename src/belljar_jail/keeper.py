@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import functools
 import os
 import select
 import signal
@@ -62,9 +63,8 @@ def _build(order: wire.Message, cgroups: list[int]) -> int:
     socket.sethostname("sandbox")
     linux.bring_loopback_up()
     linux.mount("proc", "/proc", "proc", PROC_FLAGS)
-    for name in MASKED:
-        if os.path.exists(f"/proc/{name}"):
-            linux.mount("/dev/null", f"/proc/{name}", None, linux.MS_BIND)
+    for path in masked():
+        linux.mount("/dev/null", path, None, linux.MS_BIND)
     linux.mount(
         "disk", DISK, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, f"mode=0755,uid={USER},gid={USER},{_size(order)}"
     )
@@ -74,6 +74,12 @@ def _build(order: wire.Message, cgroups: list[int]) -> int:
     _show_memory(order)
     linux.umount(DISK)
     return os.open("/workspace", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+@functools.cache
+def masked() -> list[str]:
+    """What this kernel has in /proc that a sandbox must not read; looked up once."""
+    return [f"/proc/{name}" for name in MASKED if os.path.exists(f"/proc/{name}")]
 
 
 def _show_memory(order: wire.Message) -> None:

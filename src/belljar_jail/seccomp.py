@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import socket
 import struct
 from collections.abc import Iterable
@@ -27,8 +28,11 @@ NAMESPACES = (
     | linux.CLONE_NEWNET
     | 0x80  # CLONE_NEWTIME
 )
-CLONE_PARENT = 0x8000  # would make children of the zygote, whose ends it would report under numbers that others get next
+CLONE_PARENT = (
+    0x8000  # would make children of the zygote, whose ends it would report under numbers that others get next
+)
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
+F_SETLEASE, F_NOTIFY = 1024, 1026  # like inotify, they would tell what the host does with files that are shown inside
 S_IFMT, S_IFCHR, S_IFBLK = 0o170000, 0o020000, 0o060000
 
 # Offsets in struct seccomp_data; the argument words are little-endian, low half first.
@@ -42,10 +46,16 @@ Instruction = tuple[int, int, int, int]
 
 def install() -> int:
     """Load the filter into this thread, for good, and return the descriptor that hears of `unshare`."""
-    code = b"".join(struct.pack("HBBI", *instruction) for instruction in program(linux.MACHINE))
+    code = compiled()
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
     return linux.syscall("seccomp", SECCOMP_SET_MODE_FILTER, FLAG_NEW_LISTENER, ctypes.c_char_p(header))
+
+
+@functools.cache
+def compiled() -> bytes:
+    """The filter for this machine; made once, before there is anything to filter."""
+    return b"".join(struct.pack("HBBI", *instruction) for instruction in program(linux.MACHINE))
 
 
 def program(machine: str) -> list[Instruction]:
@@ -64,10 +74,11 @@ def program(machine: str) -> list[Instruction]:
     code += _when(ALLOWED["clone"][column], _refuse_bits(0, NAMESPACES | CLONE_PARENT, EPERM))
     code += _when(ALLOWED["socket"][column], _socket_rules())
     code += _when(ALLOWED["ioctl"][column], _refuse_values(1, (TIOCSTI, TIOCLINUX), EPERM))
+    code += _when(ALLOWED["fcntl"][column], _refuse_values(1, (F_SETLEASE, F_NOTIFY), EPERM))
     code += _when(ALLOWED["prlimit64"][column], _refuse_others())
     code += _when(ALLOWED["mknod"][column], _refuse_devices(1))
     code += _when(ALLOWED["mknodat"][column], _refuse_devices(2))
-    ruled = {"clone", "socket", "ioctl", "prlimit64", "mknod", "mknodat"}
+    ruled = {"clone", "socket", "ioctl", "fcntl", "prlimit64", "mknod", "mknodat"}
     code += _each((numbers[column] for name, numbers in ALLOWED.items() if name not in ruled), ALLOW)
     code += _each((numbers[column] for numbers in REFUSED.values()), ERRNO | EPERM)
     return [*code, (_RET, 0, 0, ERRNO | ENOSYS)]

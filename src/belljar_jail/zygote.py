@@ -17,7 +17,7 @@ import sys
 from typing import NoReturn
 
 import belljar_kernel
-from belljar_jail import keeper, linux, walls, wire
+from belljar_jail import keeper, linux, seccomp, walls, wire
 from belljar_kernel import entry, reseed
 from belljar_kernel.configuration import warm
 
@@ -26,7 +26,9 @@ def main(descriptor: int) -> None:
     """Serve as process 1 until the host goes away; the pid namespace goes with it."""
     os.set_inheritable(descriptor, False)
     sys.argv = ["main.py"]
-    belljar_kernel.digest()  # once here, not in every fork
+    belljar_kernel.digest()  # these once here, not in every fork
+    seccomp.compiled()
+    keeper.masked()
     Init(socket.socket(fileno=descriptor)).serve()
     os._exit(0)
 

@@ -21,12 +21,19 @@ def code_of(error: BaseException, compiling: bool, interrupted: bool, line: str)
         return "MEMORY_ERROR"
     if is_a(error, OSError):
         return _os_code(slot_of(error, OSError, "errno"), line)
-    if is_a(error, RuntimeError) and slot_of(error, BaseException, "args") == ("can't start new thread",):
+    if is_a(error, RuntimeError) and _only_text(error) == "can't start new thread":
         return "PROCESS_LIMIT"
     return "RUNTIME_ERROR"
 
 
+def _only_text(error: BaseException) -> str | None:
+    args = slot_of(error, BaseException, "args")
+    return args[0] if len(args) == 1 and type(args[0]) is str else None
+
+
 def _os_code(number: object, line: str) -> str:
+    if type(number) is not int:
+        return "RUNTIME_ERROR"
     if number in (errno.ENOSPC, errno.EDQUOT):
         return "DISK_LIMIT"
     if number == errno.ENOMEM:

@@ -7,7 +7,7 @@ import sys
 from types import ModuleType
 
 from belljar_kernel.awaiting import run_coroutine
-from belljar_kernel.slots import module_names, slot_of
+from belljar_kernel.slots import is_exact, module_names, slot_of
 from belljar_kernel.source import Cell
 
 TYPE_CHECKING = False
@@ -76,7 +76,7 @@ def exit_status(exit: BaseException) -> tuple[int, str]:
     code = slot_of(exit, SystemExit, "code")
     if code is None:
         return 0, ""
-    if type(code) in (int, bool):
+    if is_exact(code, int, bool):
         return (int(code) if 0 <= code <= 255 else code & 0xFF or 1), ""
     try:
         return 1, f"{code}\n"

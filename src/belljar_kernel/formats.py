@@ -6,6 +6,7 @@ import sys
 
 from belljar_kernel import codec
 from belljar_kernel.genuine import class_attribute, is_exactly, is_kind_of
+from belljar_kernel.slots import is_exact
 from belljar_kernel.tracebacks import cap
 from belljar_kernel.value import NotPlainError, plain, records_of
 
@@ -46,7 +47,7 @@ def bundle_of(value: object) -> tuple[Bundle, Bundle]:
 
 def text_of(value: object) -> str:
     """repr(), capped. Of long builtin sequences only as much is made as can be shown."""
-    if type(value) in (list, tuple, str, bytes, bytearray) and len(value) > TEXT_CHARS:  # type: ignore[arg-type]
+    if is_exact(value, list, tuple, str, bytes, bytearray) and len(value) > TEXT_CHARS:  # type: ignore[arg-type]
         text = repr(value[:TEXT_CHARS])  # type: ignore[index]
         return text[:TEXT_CHARS] + f"\n… {len(value)} items in all"  # type: ignore[arg-type]
     return cap(str.__str__(repr(value)), TEXT_CHARS)

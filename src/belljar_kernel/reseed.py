@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def after_fork() -> None:
     """Give this process its own randomness and names, in the modules that are loaded."""
-    modules: dict[str, Any] = dict(sys.modules)
+    modules: dict[str, Any] = sys.modules  # not a copy: that would touch, and so unshare, every module's page
     if "random" in modules:
         modules["random"].seed()
     if "numpy.random" in modules:

@@ -61,7 +61,8 @@ class Run:
     def fail(self, error: BaseException) -> None:
         """Remember what ended the code; the first of several."""
         self._kernel.interrupts.disarm()
-        self._error = self._error or error
+        if self._error is None:
+            self._error = error
 
     def report(self) -> Event:
         """Show what is left open, write the traceback, and tell how the code ended."""

@@ -29,6 +29,12 @@ def is_a(value: object, *kinds: type) -> bool:
     return issubclass(type(value), kinds)
 
 
+def is_exact(value: object, *kinds: type) -> bool:
+    """Whether the value's class is one of these; `in` would let a metaclass compare."""
+    own = type(value)
+    return any(own is kind for kind in kinds)
+
+
 def slot_of(value: object, kind: type, name: str) -> Any:
     """A field that a builtin class keeps for its instances, such as the `errno` of an OSError."""
     return class_names(kind)[name].__get__(value)

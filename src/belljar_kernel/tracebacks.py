@@ -74,7 +74,8 @@ def chain_of(error: BaseException) -> list[BaseException]:
     link: BaseException | None = error
     while link is not None and len(chain) <= _CHAIN and not any(link is seen for seen in chain):
         chain.append(link)
-        link = cause_of(link) or context_of(link)
+        cause = cause_of(link)
+        link = context_of(link) if cause is None else cause
     return chain
 
 

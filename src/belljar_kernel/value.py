@@ -7,6 +7,7 @@ import math
 
 from belljar_kernel import codec
 from belljar_kernel.genuine import is_exactly, is_kind_of
+from belljar_kernel.slots import class_module, is_exact
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class _Converter:
             return value if math.isfinite(value) else None
         if kind is list or kind is tuple:
             return [self.convert(item, depth + 1) for item in value]
-        if kind in _MAPPINGS:
+        if is_exact(value, *_MAPPINGS):
             return self._mapping(value, depth)
         return self._foreign(value, depth)
 
@@ -92,7 +93,7 @@ class _Converter:
         except NotPlainError:
             if self._budget < 0:
                 raise
-        if type(value).__module__ in ("datetime", "decimal", "pandas") or _is_pandas_time(value):
+        if _is_time(value):
             return str(value)
         return None
 
@@ -110,14 +111,14 @@ class _Converter:
             return int.__repr__(key)
         if kind is float and math.isfinite(key):
             return float.__repr__(key)
-        if is_kind_of(key, "numpy", "generic") and type(key).__module__ == "numpy":
+        if is_kind_of(key, "numpy", "generic") and _is_numpy(key):
             return self._key(key.item())
         raise NotPlainError
 
     def _foreign(self, value: Any, depth: int) -> Any:
         if _is_missing(value):
             return None
-        if is_kind_of(value, "numpy", "generic") and type(value).__module__ == "numpy":
+        if is_kind_of(value, "numpy", "generic") and _is_numpy(value):
             item = value.item()
             if type(item) is type(value):
                 raise NotPlainError
@@ -141,5 +142,14 @@ def _is_missing(value: object) -> bool:
     )
 
 
-def _is_pandas_time(value: object) -> bool:
-    return is_exactly(value, "pandas", "Timestamp", "Timedelta", "Period", "Interval")
+def _is_time(value: object) -> bool:
+    return (
+        is_exactly(value, "pandas", "Timestamp", "Timedelta", "Period", "Interval")
+        or is_exactly(value, "datetime", "datetime", "date", "time", "timedelta")
+        or is_exactly(value, "decimal", "Decimal")
+    )
+
+
+def _is_numpy(value: object) -> bool:
+    module = class_module(type(value))
+    return type(module) is str and module == "numpy"

@@ -6,7 +6,7 @@ import sys
 from types import ModuleType
 
 from belljar_kernel.genuine import is_exactly
-from belljar_kernel.slots import class_name, is_a
+from belljar_kernel.slots import class_name, is_a, is_exact
 from belljar_kernel.static import is_library
 
 TYPE_CHECKING = False
@@ -32,14 +32,14 @@ def _describe(name: str, value: Any, workspace: str) -> dict[str, Any]:
         "name": name,
         "type": class_name(type(value)),
         "preview": _preview(value),
-        "size": len(value) if type(value) in _SIZED else _product(shape),
+        "size": len(value) if is_exact(value, *_SIZED) else _product(shape),
         "shape": shape,
     }
 
 
 def _preview(value: Any) -> str | None:
     kind = type(value)
-    if value is None or kind in (bool, float, complex) or (kind is int and value.bit_length() <= 1000):
+    if value is None or is_exact(value, bool, float, complex) or (kind is int and value.bit_length() <= 1000):
         return repr(value)
     if kind is str or kind is bytes:
         text = repr(value[:_PREVIEW])

@@ -150,6 +150,22 @@ def test_objects_that_lie_about_their_class_are_shown(guest):
     assert guest.run(code).text == "liar"
 
 
+def test_exceptions_whose_parts_are_hostile_keep_their_description(guest):
+    guest.run("""
+class Part(int):
+    def __eq__(self, other): 1/0
+    def __bool__(self): 1/0
+    __hash__ = int.__hash__
+class Cause(Exception):
+    def __bool__(self): 1/0
+    def __len__(self): 1/0
+""")
+    assert guest.run("raise OSError(Part(28), 'x')").error["name"] == "OSError"
+    assert guest.run("raise RuntimeError(Part(1))").error["line"] == 1
+    assert guest.run("raise ValueError('v') from Cause('c')").error["value"] == "v"
+    assert guest.run("raise SystemExit(Part(3))").done["exit_code"] == 1
+
+
 def test_a_finaliser_that_raises_is_harmless(guest):
     guest.run("class F:\n    def __del__(self): raise RuntimeError('in del')\nf = F()")
     assert guest.run("del f\n1").text == "1"

@@ -32,7 +32,7 @@ ran = []
 def tell(*args): ran.append(args); raise RuntimeError
 class Meta(type):
     __name__ = property(tell)
-    __repr__ = __getattribute__ = __instancecheck__ = __subclasscheck__ = tell
+    __repr__ = __getattribute__ = __instancecheck__ = __subclasscheck__ = __eq__ = __hash__ = tell
 class Hostile(metaclass=Meta):
     __repr__ = __len__ = __getattribute__ = __eq__ = __hash__ = tell
     __class__ = shape = property(tell)

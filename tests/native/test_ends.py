@@ -74,7 +74,7 @@ def test_a_loop_is_interrupted_at_its_limit_with_the_state_kept(small: Sandbox):
     assert small.run("step > 100, kept").value == [True, 1]
 
 
-@pytest.mark.parametrize("code", ["sum(range(10**13))", "(7**(10**8)) and 0"])
+@pytest.mark.parametrize("code", ["sum(range(10**13))", "max(range(10**13))"])
 def test_native_code_that_does_not_look_up_is_killed_and_that_is_said(small: Sandbox, code: str):
     ran = small.run(code, timeout=1)
     assert facts(ran) == ("timeout", "TimeoutError", "EXECUTION_TIMEOUT", 124, "reset")
@@ -92,7 +92,9 @@ def test_a_runaway_regular_expression_ends_at_its_limit(small: Sandbox):
 def test_children_end_with_the_run_that_timed_out(small: Sandbox):
     ran = small.run("import subprocess\nsubprocess.run(['sleep', '100'])", timeout=1)
     assert (ran.status, ran.state) == ("timeout", "kept")
-    assert small.run("subprocess.run(['ls', '/proc'], capture_output=True, text=True).stdout.count('sleep'), kept").value == [0, 1]
+    names = "[open(f'/proc/{pid}/comm').read().strip() for pid in os.listdir('/proc') if pid.isdigit()]"
+    assert "sleep" not in small.run(f"import os\n{names}").value
+    assert small.run("kept").value == 1
 
 
 def test_a_crash_names_its_signal(small: Sandbox):

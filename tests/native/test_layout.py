@@ -47,8 +47,9 @@ def test_python_comes_with_our_packages_in_place_of_its_own():
 
 
 def test_packages_of_the_systems_python_are_hidden():
-    plan = layout.plan(SYSTEM, INSIDE, None)
-    assert {"kind": "hidden", "at": "/usr/lib/python3/dist-packages"} in plan
+    plan = layout.plan(SYSTEM, INSIDE, SITE)
+    assert {"kind": "overlay", "at": "/usr/lib/python3/dist-packages", "lowers": [str(INSIDE), str(SITE)]} in plan
+    assert not any(path.startswith("/usr/local") for path in sources(plan))
 
 
 def test_what_the_sandbox_may_write_to_is_only_prepared():

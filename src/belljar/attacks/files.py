@@ -88,6 +88,22 @@ def touch_metadata(trial: Trial) -> str:
     return trial.expect_refused(execution, *READ_ONLY, "EOPNOTSUPP")
 
 
+@attack("N38", "watching what the host or another sandbox does with shared files is refused")
+def watch_files(trial: Trial) -> str:
+    execution = trial.run("""
+        import fcntl, signal
+        signal.signal(signal.SIGIO, signal.SIG_IGN)
+        libc = ctypes.CDLL(None, use_errno=True)
+        found = {name: tried(call, name, 0) for name in ("inotify_init", "inotify_init1") if name in _args["numbers"]}
+        for folder in ("/usr/bin", "/etc", os.path.dirname(os.__file__)):
+            found["dnotify " + folder] = tried(lambda: fcntl.fcntl(os.open(folder, 0), fcntl.F_NOTIFY, 0x80000001))
+        found["lease"] = tried(lambda: fcntl.fcntl(os.open("/etc/hosts", 0), fcntl.F_SETLEASE, fcntl.F_RDLCK))
+        found["fanotify"] = tried(call, "fanotify_init", 0, 0)
+        found
+    """)
+    return trial.expect_refused(execution, "EPERM", "ENOSYS", "EACCES")
+
+
 def _runtime_digest() -> str:
     """The interpreter and the code that goes inside, by content."""
     import sys

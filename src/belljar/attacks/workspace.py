@@ -121,11 +121,11 @@ def odd_files(trial: Trial) -> str:
     return ", ".join(ends)
 
 
-@attack("F06", "folders thousands deep and deletes under the host's hands stay file errors")
+@attack("F06", "folders thousands deep and files that go under the host's hands stay file errors", disk_mb=64)
 def deep_and_moving(trial: Trial) -> str:
     trial.run("""
         os.mkdir("/workspace/deep"); os.chdir("/workspace/deep")
-        for _ in range(900):
+        for _ in range(2000):
             os.mkdir("d"); os.chdir("d")
         os.chdir("/workspace")
         if os.fork() == 0:

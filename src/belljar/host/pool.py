@@ -12,6 +12,7 @@ from belljar.errors import SandboxError
 from belljar.host.session import configuration
 
 REFILLS = 2  # at the same time
+REFILL_AFTER_S = 0.05  # the sandbox that was taken has something to run now: let it
 
 
 class Pool:
@@ -32,7 +33,7 @@ class Pool:
             process = self._ready.popleft()
             try:
                 if process.alive and await self.engine.settle(process, spec):
-                    self.refill()
+                    asyncio.get_running_loop().call_later(REFILL_AFTER_S, self.refill)
                     return process
             except BaseException:
                 await process.close()

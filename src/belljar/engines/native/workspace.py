@@ -142,10 +142,10 @@ def _walk(folder: int, prefix: str, entries: list[Entry], room: int, depth: int)
         for child in children:
             if len(entries) >= room:
                 raise FileError(f"the folder has more than {room:,} entries; list a smaller one")
-            facts = child.stat(follow_symlinks=False)
-            entries.append(Entry(prefix + child.name, _kind(facts.st_mode), facts.st_size, facts.st_mtime))
-            if stat.S_ISDIR(facts.st_mode) and depth:
-                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # the guest takes things away meanwhile
+                facts = child.stat(follow_symlinks=False)
+                entries.append(Entry(prefix + child.name, _kind(facts.st_mode), facts.st_size, facts.st_mtime))
+                if stat.S_ISDIR(facts.st_mode) and depth:
                     deeper = os.open(
                         child.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder
                     )
@@ -162,7 +162,8 @@ def _remove(folder: int, name: str) -> None:
     inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
         for child in os.listdir(inner):
-            _remove(inner, child)
+            with contextlib.suppress(FileNotFoundError):
+                _remove(inner, child)
     finally:
         os.close(inner)
     os.rmdir(name, dir_fd=folder)
@@ -198,6 +199,8 @@ def _spoken(path: str) -> Iterator[None]:
         if isinstance(failure, FileError):
             raise
         raise FileMissing(f"there is no {path!r} in the workspace") from None
+    except RecursionError:
+        raise FileError(f"{path[:80]!r} is too deep to be deleted from outside; delete it in the sandbox") from None
     except OSError as failure:
         if failure.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskFull(f"the workspace is full: {path!r} does not fit; delete files or raise disk_mb") from None

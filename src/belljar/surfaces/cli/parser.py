@@ -78,7 +78,9 @@ def build() -> argparse.ArgumentParser:
 
 
 def attach_code(argv: list[str]) -> list[str]:
-    """Glue `-c` to code that starts with a dash, which argparse would take for an option."""
+    """Keep argparse from taking code, or another program's options, for options of its own."""
+    if argv[:1] == ["bench"] and argv[1:2] not in (["--"], ["-h"], ["--help"]):
+        return ["bench", "--", *argv[1:]]
     if argv[:1] != ["run"] or "-c" not in argv[:-1]:
         return argv
     at = argv.index("-c")
