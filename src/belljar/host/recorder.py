@@ -27,7 +27,7 @@ class Recorder:
         self._results_left = RESULTS_BYTES
         self._pass_on = on_event
         self.failure: BaseException | None = None  # of the callback, which is not called again then
-        self.on_failure: Callable[[], None] = lambda: None
+        self.on_failure: Callable[[], object] = lambda: None
 
     def __call__(self, event: Event) -> None:
         """Take one event as it happens."""

@@ -34,6 +34,14 @@ class Run:
     cwd: str | None = None
 
 
+@dataclass
+class Stop:
+    """Who ended a run before its time, and the steps that are taken for it."""
+
+    by: StoppedBy | None = None
+    ladder: asyncio.Task[None] | None = None
+
+
 class Session:
     """A sandbox between its creation and its close."""
 
@@ -46,8 +54,7 @@ class Session:
         self._count = 0
         self._lost: str | None = None
         self._running: asyncio.Task[Event] | None = None
-        self._stopping: asyncio.Task[None] | None = None
-        self._stopped_by: StoppedBy | None = None
+        self._stop = Stop()
 
     async def configure(self, warm: bool = False) -> None:
         """Give a fresh kernel its environment and limits."""
@@ -78,7 +85,7 @@ class Session:
     async def interrupt(self) -> None:
         """Stop the code that runs now, if any; its Execution says `cancelled`."""
         if self._running is not None and not self._running.done():
-            await asyncio.shield(self._stop("caller"))
+            await asyncio.shield(self._begin_stop("caller"))
 
     async def reset(self) -> None:
         """Forget every variable; the workspace stays."""
@@ -115,28 +122,28 @@ class Session:
         if run.args:
             request["args"] = run.args[0]
         before = self.process.sample()
-        self._stopping, self._stopped_by = None, None
-        recorder.on_failure = lambda: self._stop("listener")
+        stop = self._stop = Stop()
+        recorder.on_failure = lambda: self._begin_stop("listener")
         started = time.perf_counter()
         task = self._running = loop.create_task(self.process.request(request, recorder))
-        deadline = loop.call_later(run.timeout_s, self._stop, "deadline")
+        deadline = loop.call_later(run.timeout_s, self._begin_stop, "deadline")
         try:
             done = await asyncio.shield(task)
         except KernelExited as ended:
             self._tell_end(ended, execution, run)
         except asyncio.CancelledError:
-            await asyncio.shield(self._stop("caller"))
+            await asyncio.shield(self._begin_stop("caller"))
             with contextlib.suppress(KernelExited):
                 task.result()
             raise
         else:
             recorder.finish(done)
-            if self._stopped_by is not None:
-                _tell_stop(execution, run, self._stopped_by)
+            if stop.by is not None:
+                _tell_stop(execution, run, stop.by)
         finally:
             deadline.cancel()
-            if self._stopping is not None:  # what is being killed must be gone before the next run begins
-                await asyncio.shield(self._stopping)
+            if stop.ladder is not None:  # what is being killed must be gone before the next run begins
+                await asyncio.shield(stop.ladder)
             self._running = None
             if not self.process.alive and self._lost is None:
                 self._lost = "the sandbox's Python had ended"
@@ -145,13 +152,13 @@ class Session:
         after = self.process.sample()
         execution.usage = Usage(time.perf_counter() - started, after.cpu_s - before.cpu_s, after.peak_memory_bytes)
 
-    def _stop(self, by: StoppedBy) -> asyncio.Task[None]:
-        """Begin to stop the run, unless that has begun."""
+    def _begin_stop(self, by: StoppedBy) -> asyncio.Task[None]:
+        """Stop the run, unless that has begun."""
         assert self._running is not None
-        if self._stopping is None:
-            self._stopped_by = by
-            self._stopping = asyncio.get_running_loop().create_task(self._climb(self._running))
-        return self._stopping
+        if self._stop.ladder is None:
+            self._stop.by = by
+            self._stop.ladder = asyncio.get_running_loop().create_task(self._climb(self._running))
+        return self._stop.ladder
 
     async def _climb(self, task: asyncio.Task[Event]) -> None:
         """The ladder: interrupt, which keeps the state, then kill, which does not."""
@@ -163,10 +170,10 @@ class Session:
 
     def _tell_end(self, ended: KernelExited, execution: Execution, run: Run) -> None:
         """The kernel is gone: by our own hand at the deadline or a cancel, or by itself."""
-        if self._stopped_by == "deadline":
+        if self._stop.by == "deadline":
             execution.status, execution.error = "timeout", exits.timed_out(run.timeout_s, killed=True)
             execution.exit_code = exits.TIMEOUT_EXIT
-        elif self._stopped_by is not None:
+        elif self._stop.by is not None:
             execution.status, execution.error = "cancelled", exits.cancelled(killed=True)
             execution.exit_code = exits.CANCELLED_EXIT
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import signal
 import socket
 from typing import Any
@@ -114,10 +115,16 @@ class NativeProcess:
         await asyncio.wait((killed,), timeout=KILL_TIMEOUT_S)
 
     async def restart(self) -> None:
-        """A fresh fork in the same walls and workspace."""
+        """A fresh fork in the same walls and workspace; in new ones when the keeper is gone, and the files with it."""
         await self.kill()
         self._drop_kernel()
         async with asyncio.timeout(START_TIMEOUT_S):
+            await self.jail.mend()
+            if select.select([self.keeper], [], [], 0)[0]:
+                self._let_go_of_keeper()
+                os.close(self.keeper)
+                self.workspace.close()
+                await self._start_keeper()
             await self._start_kernel(self.jail.best())
 
     def sample(self) -> Sample:
