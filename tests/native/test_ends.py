@@ -61,6 +61,8 @@ def test_memory_of_several_processes_together_is_ended_by_the_kernel(small: Sand
 def test_files_count_towards_memory(small: Sandbox):
     ran = small.run("with open('/tmp/big', 'wb') as file:\n    for _ in range(250): file.write(b'x' * (1 << 20))")
     assert facts(ran) == ("out_of_memory", "MemoryError", "MEMORY_ERROR", 137, "reset")
+    assert is_reset(small, "memory limit of 128 MB")
+    assert small.run("import os; os.remove('/tmp/big')").status == "ok"
 
 
 def test_a_loop_is_interrupted_at_its_limit_with_the_state_kept(small: Sandbox):

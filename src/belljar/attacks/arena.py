@@ -78,7 +78,7 @@ class Arena:
     def possessions(self) -> Possessions:
         """What this process has on the machine now."""
         return Possessions(
-            frozenset(f"{process.pid} ({process.state})" for process in descendants()),
+            frozenset(f"{process.pid}{' (not reaped)' * (process.state == 'Z')}" for process in descendants()),
             frozenset(_descriptors()),
             frozenset(str(group) for parent in self._group_parents for group in parent.glob("*/")),
             frozenset(Path("/proc/self/mountinfo").read_text().splitlines()),

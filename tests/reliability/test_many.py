@@ -1,0 +1,90 @@
+"""Many sandboxes, one after the other and all at once, with nothing left of them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.reliability.traces import Traces, descendants, eventually, traces
+
+from belljar import Sandbox, compose
+
+SEQUENTIAL = int(os.environ.get("BELLJAR_TEST_SEQUENTIAL", "1000"))
+CONCURRENT = int(os.environ.get("BELLJAR_TEST_CONCURRENT", "200"))
+
+
+@pytest.fixture
+def baseline(native: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Traces]]:
+    """A warm host with a full pool; after the test everything must be as it was, and no file may be new."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    cache = compose.local_host().settings.cache_dir
+    with ThreadPoolExecutor(32) as pool:  # let the threads that a host keeps come first
+        list(pool.map(lambda _: use_once(), range(64)))
+    fill_pool()
+    before, files = traces(), set(cache.rglob("*"))
+    yield traces
+    fill_pool()
+    eventually(lambda: traces() == before, 10)
+    assert traces() == before
+    assert list(tmp_path.iterdir()) == []
+    assert set(cache.rglob("*")) - files == set()
+    assert [process for process in descendants(os.getpid()) if process.state == "Z"] == []
+
+
+def fill_pool() -> None:
+    here = compose.local_host()
+    here.background.wait(here.host.ready("native", compose.base_environment()))
+
+
+def use_once() -> None:
+    with Sandbox("native") as sandbox:
+        sandbox.files.write("a", "x")
+        assert sandbox.run("6 * 7").value == 42
+
+
+def test_a_thousand_one_after_the_other_leave_nothing(baseline: Callable[[], Traces], record_property):
+    began = time.monotonic()
+    for number in range(SEQUENTIAL):
+        with Sandbox("native") as sandbox:
+            assert sandbox.run(f"{number} + 1").value == number + 1
+    record_property("seconds", time.monotonic() - began)
+    print(f"{SEQUENTIAL} in {time.monotonic() - began:.1f} s")
+
+
+def test_two_hundred_live_at_once_all_answer_and_leave_nothing(baseline: Callable[[], Traces]):
+    began = time.monotonic()
+    with ThreadPoolExecutor(16) as pool:
+        made = list(pool.map(lambda _: Sandbox("native"), range(CONCURRENT)))
+        try:
+            list(pool.map(lambda pair: pair[1].run(f"x = {pair[0]}"), enumerate(made)))
+            answers = list(pool.map(lambda sandbox: sandbox.run("x").value, made))
+            ready = time.monotonic() - began
+            during = baseline()
+        finally:
+            list(pool.map(lambda sandbox: sandbox.close(), made))
+    assert answers == list(range(CONCURRENT))
+    assert during.processes >= 2 * CONCURRENT
+    print(f"{CONCURRENT} up and answering in {ready:.1f} s, gone after {time.monotonic() - began:.1f} s")
+
+
+def test_sandboxes_that_end_badly_leave_nothing_either(baseline: Callable[[], Traces]):
+    for code in ("import os; os._exit(1)", "import ctypes; ctypes.string_at(0)", "import os; os.fork(); os._exit(2)"):
+        for _ in range(5):
+            with Sandbox("native") as sandbox:
+                assert sandbox.run(code).status == "crashed"
+    for _ in range(5):
+        with Sandbox("native") as sandbox:
+            sandbox.run("import subprocess; child = subprocess.Popen(['sleep', '1000'])")
+
+
+def test_resets_leave_nothing(baseline: Callable[[], Traces]):
+    with Sandbox("native") as sandbox:
+        for number in range(30):
+            sandbox.run(f"x = {number}")
+            sandbox.reset()
+        assert sandbox.run("'x' in globals()").value is False
