@@ -12,18 +12,20 @@ SRC = Path(__file__).parent.parent / "src"
 # From the outermost layer to the innermost: a module may import its own layer and those after it.
 LAYERS = [
     {"surfaces"},
-    {"sandbox"},
+    {"attacks"},
+    {"sandbox", "files"},
     {"compose"},
     {"host"},
     {"engines"},
     {"packages"},
-    {"execution", "limits", "policy", "settings"},
+    {"execution", "limits", "policy", "settings", "background", "checks"},
     {"errors"},
 ]
 RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 ENGINES = {"native", "wasm", "container"}
 LOADS_CODE_FROM_DATA = {"pickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "multiprocessing", "joblib"}
 FORKS = {"os.fork", "os.forkpty", "pty.fork"}
+RUN_INSIDE = {SRC / "belljar/engines/native/probes.py"}  # sent into a sandbox as text; never imported on the host
 
 
 def modules(package: str) -> list[Path]:
@@ -109,7 +111,7 @@ def test_nothing_on_the_host_turns_bytes_into_code() -> None:
 
 
 def test_the_library_never_forks_without_exec() -> None:
-    for path in modules("belljar"):
+    for path in set(modules("belljar")) - RUN_INSIDE:
         assert not FORKS & imports(path), path
         nodes = statements(ast.parse(path.read_text("utf-8")))
         used = {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)}

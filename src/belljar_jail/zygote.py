@@ -20,6 +20,7 @@ import belljar_kernel
 from belljar_jail import keeper, linux, seccomp, walls, wire
 from belljar_kernel import entry, reseed
 from belljar_kernel.configuration import warm
+from belljar_kernel.kernel import Kernel
 
 
 def main(descriptor: int) -> None:
@@ -118,6 +119,12 @@ class Init(ForkServer):
 class Zygote(ForkServer):
     """Makes kernels by forking itself."""
 
+    def __init__(self, control: socket.socket) -> None:
+        super().__init__(control)
+        for folder in sys.path_importer_cache.keys() - set(sys.path):
+            del sys.path_importer_cache[folder]  # of packages already imported; every run would walk them
+        self.kernel = entry.prepare()
+
     def _make_kernel(self, order: wire.Message, descriptors: list[int]) -> tuple[wire.Message, list[int]]:
         """A kernel behind its walls. Descriptors: the keeper's pidfd, the channel, stdout, stderr, cgroups.
 
@@ -127,18 +134,18 @@ class Zygote(ForkServer):
         linux.setns(descriptors[0], linux.CLONE_NEWPID)
         pid = os.fork()
         if pid == 0:
-            _become_kernel(order, descriptors)
+            _become_kernel(self.kernel, order, descriptors)
         return {"pid": pid}, [os.pidfd_open(pid)]
 
 
-def _become_kernel(order: wire.Message, descriptors: list[int]) -> NoReturn:
+def _become_kernel(kernel: Kernel, order: wire.Message, descriptors: list[int]) -> NoReturn:
     keeper_pidfd, channel, stdout, stderr, *cgroups = descriptors
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         walls.enter(order, keeper_pidfd, channel, (stdout, stderr), cgroups)
         reseed.after_fork()
-        entry.serve(walls.CHANNEL)
+        entry.serve(walls.CHANNEL, kernel)
     except OSError as failure:
         for target in (stderr, 2):
             with contextlib.suppress(OSError):

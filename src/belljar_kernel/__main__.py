@@ -2,7 +2,7 @@
 
 import sys
 
-from belljar_kernel.entry import serve
+from belljar_kernel.entry import prepare, serve
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]), *sys.argv[2:3])
+    serve(int(sys.argv[1]), prepare(*sys.argv[2:3]))

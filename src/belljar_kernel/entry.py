@@ -7,7 +7,6 @@ import sys
 
 import belljar_kernel
 from belljar_kernel import codec
-from belljar_kernel.interrupts import Interrupts
 from belljar_kernel.kernel import Kernel
 from belljar_kernel.streams import DescriptorStreams
 
@@ -16,11 +15,19 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 LARGEST_FRAME = 64 * 1024 * 1024
+HELD_BYTES = 64 * 1024
 _read, _write, _exit, _getpid = os.read, os.write, os._exit, os.getpid
 _len, _memoryview = len, memoryview
 
 
-def serve(fd: int, workspace: str = "/workspace") -> NoReturn:
+def prepare(workspace: str = "/workspace") -> Kernel:
+    """A kernel that has done what is the same in every sandbox. A zygote makes it before it forks."""
+    kernel = Kernel(workspace=workspace)
+    kernel.watch_imports()
+    return kernel
+
+
+def serve(fd: int, kernel: Kernel) -> NoReturn:
     """Answer Requests on a descriptor until it ends, then end the process.
 
     `python -m belljar_kernel FD` does the same in a process of its own; a zygote calls this in a fork of itself.
@@ -29,9 +36,8 @@ def serve(fd: int, workspace: str = "/workspace") -> NoReturn:
     os.set_blocking(fd, True)
     _claim_stdin(fd)
     channel = Channel(fd)
-    interrupts = Interrupts()
-    interrupts.install()
-    kernel = Kernel(DescriptorStreams(), workspace=workspace, interrupts=interrupts)
+    kernel.streams = DescriptorStreams()
+    kernel.interrupts.install()
     python = ".".join(str(part) for part in sys.version_info[:3])
     try:
         channel.send(
@@ -59,6 +65,7 @@ class Channel:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._pid = _getpid()
+        self._held = b""
 
     def receive(self) -> Any:
         """The next document, or None at the end. A frame that is not JSON is given as the string it cannot be."""
@@ -77,7 +84,7 @@ class Channel:
             return "not JSON"
 
     def send(self, document: dict[str, Any]) -> None:
-        """Write one frame, whole.
+        """Write one frame, whole. A run's value waits for the `done` that follows it at once, to wake the host once.
 
         Raises:
             ValueError, TypeError: when the document is not plain JSON data, or too large for a frame.
@@ -88,7 +95,12 @@ class Channel:
         body = codec.encode(document)
         if _len(body) > LARGEST_FRAME:
             raise ValueError("too large for a frame")
-        rest = _memoryview(_len(body).to_bytes(4, "big") + body)
+        frames = self._held + _len(body).to_bytes(4, "big") + body
+        self._held = b""
+        if document.get("main") is True and _len(frames) < HELD_BYTES:
+            self._held = frames
+            return
+        rest = _memoryview(frames)
         while rest:
             rest = rest[_write(self._fd, rest) :]
 

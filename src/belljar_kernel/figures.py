@@ -48,7 +48,7 @@ class Figures:
         module.Figure.show = show_one
 
     def begin(self, backend: str | None) -> None:
-        """Start a run; `backend` is MPLBACKEND when the run sets it."""
+        """Start a run; `backend` is MPLBACKEND when the sandbox or the run sets it."""
         self._shown = []
         self._backend = self._use(backend) if backend else None
 

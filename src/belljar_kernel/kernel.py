@@ -56,6 +56,10 @@ class Kernel:
             }
         )
 
+    def watch_imports(self) -> None:
+        """Be there when a module is imported that shows things, and act for those that are there."""
+        self._watch.install()
+
     def handle(self, request: object, emit: Emit) -> None:
         """Answer one Request."""
         fields = request if type(request) is dict else {}
@@ -115,8 +119,8 @@ class Kernel:
         env = request.get("env") or {}
         self.streams.install(request.get("stdin"))
         self.surroundings.enter(env, request.get("cwd"))
-        self._watch.install()
-        self.figures.begin(env.get("MPLBACKEND"))
+        self.watch_imports()
+        self.figures.begin(os.environ.get("MPLBACKEND"))
         self.display.results = results
         vars(builtins)["display"] = self.display
         self.session.prepare(*([request["args"]] if "args" in request else []))

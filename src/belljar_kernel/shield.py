@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import sys
+from _operator import is_
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _getlimit, _setlimit, _settrace, _setprofile = (
     sys.settrace,
     sys.setprofile,
 )
-_RecursionError = RecursionError
+_RecursionError, _all, _map, _is = RecursionError, all, map, is_
 
 
 class Shield:
@@ -51,6 +52,8 @@ class Shield:
             _setlimit(_HIGHEST)
         _settrace(None)
         _setprofile(None)
+        if _all(_map(_is, _originals.values(), _table.values())):  # nothing was replaced; what was added comes after
+            return
         for name, original in _originals.items():
             value = _table.get(name, _missing)
             if value is not original:

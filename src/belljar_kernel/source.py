@@ -29,6 +29,10 @@ class Cell:
         _remember(self.name, source)
         try:
             self.body, self.last, self.flags = self._compile(source, flags)
+        except SyntaxError as error:
+            if error.text is None and error.lineno:  # found by the compiler, which has no source at hand
+                error.text = line_of(self.name, error.lineno) or None
+            raise
         except UnicodeEncodeError:
             raise SyntaxError("the source has lone surrogates, which are not text") from None
         except (MemoryError, RecursionError) as error:

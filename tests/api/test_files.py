@@ -40,7 +40,9 @@ def test_ways_out_are_not_listed_either(shared: Sandbox, path: str):
         shared.files.list(path)
 
 
-@pytest.mark.parametrize("name", ["%2e%2e%2fx", "...", "..x", "a b", "ü€𝄞", "-rf", "~", "$HOME", "a\\b", "new\nline", "\udcff"])
+@pytest.mark.parametrize(
+    "name", ["%2e%2e%2fx", "...", "..x", "a b", "ü€𝄞", "-rf", "~", "$HOME", "a\\b", "new\nline", "\udcff"]
+)
 def test_odd_names_are_just_names(sandbox: Sandbox, name: str):
     sandbox.files.write(name, "x")
     assert [entry.path for entry in sandbox.files.list()] == [name]
@@ -60,7 +62,9 @@ def test_write_makes_parents_and_replaces(sandbox: Sandbox):
 
 def test_what_the_host_wrote_belongs_to_the_code(sandbox: Sandbox):
     sandbox.files.write("a/b.txt", "one")
-    ran = sandbox.run("import os; open('a/b.txt', 'a').write('!'); os.rename('a/b.txt', 'a/c.txt'); os.stat('a').st_uid")
+    ran = sandbox.run(
+        "import os; open('a/b.txt', 'a').write('!'); os.rename('a/b.txt', 'a/c.txt'); os.stat('a').st_uid"
+    )
     assert (ran.status, ran.value) == ("ok", 1000)
     assert sandbox.files.read("a/c.txt") == b"one!"
 
@@ -94,7 +98,9 @@ os.symlink("/etc/passwd", "link"); os.mkfifo("pipe"); open("Z", "w").close()
 
 
 def test_delete_takes_a_tree_and_leaves_what_its_links_point_to(sandbox: Sandbox):
-    sandbox.run("import os; os.makedirs('t/u'); open('safe', 'w').write('1'); os.symlink('../safe', 't/l'); os.symlink('/', 't/u/r')")
+    sandbox.run(
+        "import os; os.makedirs('t/u'); open('safe', 'w').write('1'); os.symlink('../safe', 't/l'); os.symlink('/', 't/u/r')"
+    )
     sandbox.files.delete("t")
     assert [entry.path for entry in sandbox.files.list()] == ["safe"]
 

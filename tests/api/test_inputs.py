@@ -129,7 +129,12 @@ def test_limits_out_of_range_are_refused_by_name(limits: dict[str, Any]):
 
 @pytest.mark.parametrize(
     ("engine", "said"),
-    [("wasm", "not part of this version"), ("container", "not part of this version"), ("qemu", "no engine 'qemu'"), ("", "")],
+    [
+        ("wasm", "not part of this version"),
+        ("container", "not part of this version"),
+        ("qemu", "no engine 'qemu'"),
+        ("", ""),
+    ],
 )
 def test_engines_that_are_not_there_are_refused_with_those_that_are(engine: str, said: str):
     with pytest.raises(InvalidRequest, match=f"{said}.*use one of: auto, native"):

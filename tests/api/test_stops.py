@@ -75,7 +75,9 @@ def test_interrupt_without_a_run_does_nothing(sandbox: Sandbox):
 def test_a_second_run_waits_its_turn(sandbox: Sandbox):
     started = Started()
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(sandbox.run, "print('on', flush=True)\nimport time\ntime.sleep(0.5)\nx = 1", on_event=started)
+        first = pool.submit(
+            sandbox.run, "print('on', flush=True)\nimport time\ntime.sleep(0.5)\nx = 1", on_event=started
+        )
         started.wait()
         second = pool.submit(sandbox.run, "x + 1", timeout=1)
         assert (first.result(10).execution_count, second.result(10).execution_count) == (1, 2)
@@ -151,7 +153,9 @@ def test_a_cancelled_run_that_waits_its_turn_never_runs(native: None):
     async def main() -> None:
         async with AsyncSandbox() as sandbox:
             started = Started()
-            first = asyncio.create_task(sandbox.run("print(1, flush=True); import time; time.sleep(0.5)", on_event=started))
+            first = asyncio.create_task(
+                sandbox.run("print(1, flush=True); import time; time.sleep(0.5)", on_event=started)
+            )
             await started.wait_async()
             second = asyncio.create_task(sandbox.run("touched = True"))
             await asyncio.sleep(0.1)

@@ -20,9 +20,12 @@ from typing import Any
 
 import pytest
 
+from belljar.compose import base_environment
 from belljar_kernel.kernel import Kernel
 
 SOURCES = Path(__file__).parents[2] / "src"
+SITE = str(base_environment().site)  # the science stack that sandboxes have: this Python can import it too
+sys.path.append(SITE)
 
 
 @dataclass
@@ -106,7 +109,7 @@ class Process(Guest):
         super().__init__(workspace)
         self._socket, other = socket.socketpair()
         self._socket.settimeout(60)
-        env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCES), "PYTHONDONTWRITEBYTECODE": "1"}
+        env = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{SOURCES}:{SITE}", "PYTHONDONTWRITEBYTECODE": "1"}
         self.process = subprocess.Popen(
             [sys.executable, *entry, str(other.fileno()), str(workspace)],
             stdin=subprocess.DEVNULL,

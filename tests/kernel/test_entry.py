@@ -217,7 +217,7 @@ pid = os.fork()
 if pid:
     os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 belljar_kernel.reseed.after_fork()
-belljar_kernel.entry.serve(int(sys.argv[1]), sys.argv[2])
+belljar_kernel.entry.serve(int(sys.argv[1]), belljar_kernel.entry.prepare(sys.argv[2]))
 """
 
 

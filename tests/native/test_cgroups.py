@@ -118,11 +118,19 @@ def test_a_controller_that_is_missing_leaves_nothing_half_made(tmp_path: Path):
     assert list(tmp_path.rglob("belljar-*")) == []
 
 
-def test_what_dead_processes_left_is_swept_and_what_living_ones_use_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_what_dead_processes_left_is_swept_and_what_living_ones_use_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     own = version_2(tmp_path, "/a")
     dead = subprocess.Popen([sys.executable, "-c", "pass"])
     dead.wait()
-    for name in (f"belljar-{dead.pid}-123", f"belljar-{os.getpid()}-7", cgroups.own_name(), "belljar-notes", "other-1-2"):
+    for name in (
+        f"belljar-{dead.pid}-123",
+        f"belljar-{os.getpid()}-7",
+        cgroups.own_name(),
+        "belljar-notes",
+        "other-1-2",
+    ):
         (own / name).mkdir()
     (own / f"belljar-{dead.pid}-123/some-sandbox").mkdir()
     prepare_children(tmp_path, monkeypatch)

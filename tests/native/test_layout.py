@@ -26,13 +26,30 @@ def sources(steps: list[layout.Step]) -> set[str]:
 
 
 def test_only_the_interpreter_and_our_own_folders_come_from_outside_the_system():
-    shown = {path for path in sources(layout.plan(HOMEMADE, INSIDE, SITE)) if not path.startswith(("/usr/", "/etc/", "/lib", "/bin"))}
+    shown = {
+        path
+        for path in sources(layout.plan(HOMEMADE, INSIDE, SITE))
+        if not path.startswith(("/usr/", "/etc/", "/lib", "/bin"))
+    }
     assert shown == {"/home/ann/python/bin", "/home/ann/python/lib", str(INSIDE), str(SITE)}
 
 
 def test_nothing_private_of_the_system_is_shown():
     shown = sources(layout.plan(SYSTEM, INSIDE, SITE))
-    for private in ("/etc", "/etc/shadow", "/etc/passwd", "/root", "/home", "/var", "/run", "/proc", "/sys", "/dev", "/", "/usr/local"):
+    for private in (
+        "/etc",
+        "/etc/shadow",
+        "/etc/passwd",
+        "/root",
+        "/home",
+        "/var",
+        "/run",
+        "/proc",
+        "/sys",
+        "/dev",
+        "/",
+        "/usr/local",
+    ):
         assert private not in shown
     assert not any(path.startswith(("/root", "/home", "/var", "/run", "/etc/ssl/private")) for path in shown)
 

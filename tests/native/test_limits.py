@@ -39,7 +39,9 @@ def test_a_fork_bomb_stops_at_the_limit_and_the_sandbox_answers_after_it(native:
 
 def test_threads_count_as_processes(native: None):
     with Sandbox("native", limits=Limits(processes=16)) as sandbox:
-        ran = sandbox.run("import threading, time\nfor n in range(100): threading.Thread(target=time.sleep, args=(1,)).start()")
+        ran = sandbox.run(
+            "import threading, time\nfor n in range(100): threading.Thread(target=time.sleep, args=(1,)).start()"
+        )
         assert (ran.error.code, sandbox.run("n").value) == ("PROCESS_LIMIT", 15)
 
 

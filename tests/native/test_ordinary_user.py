@@ -55,7 +55,9 @@ def delegated() -> Iterator[list[Path]]:
     """Control groups that belong to the user, one per controller of version 1, or one of version 2."""
     own = dict(line.split(":", 2)[1:] for line in Path("/proc/self/cgroup").read_text().splitlines())
     name = f"user-{uuid.uuid4().hex}"
-    parents = [traces.CGROUPS / controller / own[controller].lstrip("/") for controller in CONTROLLERS if controller in own]
+    parents = [
+        traces.CGROUPS / controller / own[controller].lstrip("/") for controller in CONTROLLERS if controller in own
+    ]
     if len(parents) < len(CONTROLLERS):
         pytest.skip("control groups of version 1 are not separate here; delegation is systemd's affair on version 2")
     folders = [parent / name for parent in parents]
@@ -74,7 +76,9 @@ def script(home: Path) -> Script:
     """Run code as the user, in these control groups, and read the JSON that it prints."""
 
     def run(code: str, groups: list[Path] | None = None, **env: str) -> dict[str, Any]:
-        joins = "".join(f"with open({str(path / 'cgroup.procs')!r}, 'w') as file: file.write('0')\n" for path in groups or ())
+        joins = "".join(
+            f"with open({str(path / 'cgroup.procs')!r}, 'w') as file: file.write('0')\n" for path in groups or ()
+        )
         setup = AS_USER.format(user=USER, home=str(home / "home"), sources=str(home / "src"))
         done = subprocess.run(
             [PYTHON, "-I", "-W", "error", "-c", joins + setup + code], capture_output=True, text=True, timeout=120,
@@ -156,7 +160,7 @@ def test_the_users_files_are_not_inside(script: Script, delegated: list[Path], h
     said = script(
         f"""
 with sandbox() as sb:
-    print(json.dumps([sb.run("open({str(home / 'home/secret.txt')!r})").error.name, sb.run("import os; os.path.exists({str(home)!r})").value]))
+    print(json.dumps([sb.run("open({str(home / "home/secret.txt")!r})").error.name, sb.run("import os; os.path.exists({str(home)!r})").value]))
 """,
         delegated,
     )

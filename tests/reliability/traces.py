@@ -92,7 +92,9 @@ def alive(process: Process) -> bool:
 
 def groups() -> list[Path]:
     """Every control group of a host, or below one."""
-    return [Path(folder) / name for folder, names, _ in os.walk(CGROUPS) for name in names if "belljar-" in folder + name]
+    return [
+        Path(folder) / name for folder, names, _ in os.walk(CGROUPS) for name in names if "belljar-" in folder + name
+    ]
 
 
 def own_groups(pid: int) -> list[Path]:

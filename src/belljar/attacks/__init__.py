@@ -15,9 +15,7 @@ _MODULES = (files, system, network, processes, resources, workspace, protocol)
 CASES: tuple[Case, ...] = tuple(case for module in _MODULES for case in module.attack.cases)
 
 
-def run(
-    engine: str = "auto", only: Collection[str] = (), tell: Callable[[Finding], None] = lambda finding: None
-) -> Report:
+def run(engine: str = "auto", only: Collection[str] = (), tell: Callable[[Finding], None] | None = None) -> Report:
     """Make the attacks, all or those with the given ids, and report.
 
     Raises:

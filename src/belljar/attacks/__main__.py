@@ -1,4 +1,4 @@
-"""`python -m belljar.attacks [ID ...]`: some attacks, as one JSON object per line. The tests use it for a process of its own."""
+"""`python -m belljar.attacks [ID ...]`: some attacks, one JSON object per line; what the security tests start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where attacks are made: a host of its own, canaries, a bystander, and a view of what this process has on the machine."""
+"""Where attacks are made: a host of its own, canaries, a bystander, and what this process has on the machine."""
 
 from __future__ import annotations
 
@@ -112,7 +112,9 @@ def descendants() -> list[Process]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError, KeyError):
-                rows = dict(line.split(":\t", 1) for line in (entry / "status").read_text().splitlines() if ":\t" in line)
+                rows = dict(
+                    line.split(":\t", 1) for line in (entry / "status").read_text().splitlines() if ":\t" in line
+                )
                 depth = len(rows["NSpid"].split())
                 process = Process(int(entry.name), int(rows["PPid"]), depth, rows["State"].split()[0])
                 children.setdefault(process.parent, []).append(process)

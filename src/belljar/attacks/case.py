@@ -1,4 +1,4 @@
-"""A case: one attack, named after what it tries and what comes of it, and the trial in which it is made. No attack is here."""
+"""A case: one attack, named after what it tries and what comes of it, and the trial in which it is made."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def read_the_host(trial: Trial) -> str:
             if pid != os.getpid():
                 paths += ["/proc/%d/%s%s" % (pid, x, _args["file"]) for x in ("root", "cwd/../..")]
                 paths += ["/proc/%d/environ" % pid, "/proc/%d/mem" % pid]
-        paths += ["/proc/self/root" + _args["file"], "/proc/self/cwd/../.." + _args["file"], "/workspace/../" + _args["file"]]
+        paths += [way + _args["file"] for way in ("/proc/self/root", "/proc/self/cwd/../..", "/workspace/..")]
         found = {path: tried(lambda: open(path, "rb").read()) for path in paths}
         found["environment"] = "EACCES" if _args["variable"] not in os.environ else "did it"
         found
@@ -33,14 +33,15 @@ def read_the_host(trial: Trial) -> str:
 def write_the_system(trial: Trial) -> str:
     before = _runtime_digest()
     execution = trial.run("""
-        import ctypes, site, json
-        paths = ["/x", "/etc/passwd", "/etc/ld.so.preload", "/usr/bin/x", "/lib/x", sys.executable, json.__file__, os.__file__]
-        paths += [site.getsitepackages()[0] + "/evil.pth", site.getsitepackages()[0] + "/belljar_kernel/entry.py"]
-        paths += ["/proc/sys/kernel/core_pattern", "/proc/sys/vm/overcommit_memory", "/proc/sysrq-trigger", "/sys/kernel/x"]
+        import site
+        packages = site.getsitepackages()[0]
+        paths = ["/x", "/etc/passwd", "/etc/ld.so.preload", "/usr/bin/x", "/lib/x", sys.executable, os.__file__]
+        paths += [packages + "/evil.pth", packages + "/belljar_kernel/entry.py", "/sys/kernel/x", "/proc/sysrq-trigger"]
+        paths += ["/proc/sys/kernel/core_pattern", "/proc/sys/vm/overcommit_memory"]
         paths += ["/proc/self/oom_score_adj", "/proc/self/uid_map", "/proc/self/setgroups", "/proc/1/oom_score_adj"]
         found = {"write " + path: tried(lambda: open(path, "ab").write(b"x")) for path in paths}
         found |= {"unlink " + path: tried(os.unlink, path) for path in paths}
-        found |= {"replace " + path: tried(os.rename, "/workspace", path) for path in ("/usr", "/etc/hosts", "/proc/meminfo")}
+        found |= {"replace " + path: tried(os.rename, "/workspace", path) for path in ("/usr", "/proc/meminfo")}
         found
     """)
     trial.expect(_runtime_digest() == before, "the files of the runtime changed")
@@ -82,7 +83,8 @@ def touch_metadata(trial: Trial) -> str:
         found["stat"] = tried(os.stat, _args["file"])
         found["stat folder"] = tried(os.stat, _args["folder"])
         found["exchange"] = tried(call, "renameat2", -100, b"/workspace/mine", -100, b"/etc/hosts", 2)
-        found["by descriptor"] = tried(lambda: os.open("/proc/self/fd/%d" % os.open("/etc/hosts", os.O_PATH), os.O_RDWR))
+        held = os.open("/etc/hosts", os.O_PATH)
+        found["by descriptor"] = tried(os.open, "/proc/self/fd/%d" % held, os.O_RDWR)
         found
     """)
     return trial.expect_refused(execution, *READ_ONLY, "EOPNOTSUPP")

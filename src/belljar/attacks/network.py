@@ -11,8 +11,9 @@ UNREACHABLE = ("ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH", "EPERM", "EACCES",
 @attack("N13", "the host's unix sockets, abstract or by path, cannot be reached")
 def reach_unix_sockets(trial: Trial) -> str:
     execution = trial.run("""
-        names = ["\\0" + _args["abstract"], _args["socket"], "/run/docker.sock", "/var/run/docker.sock", "/run/podman/podman.sock"]
-        names += ["/run/dbus/system_bus_socket", "/run/systemd/private", "/run/containerd/containerd.sock", "\\0/tmp/.X11-unix/X0"]
+        names = ["\\0" + _args["abstract"], _args["socket"], "\\0/tmp/.X11-unix/X0"]
+        names += ["/run/" + name for name in ("docker.sock", "podman/podman.sock", "containerd/containerd.sock")]
+        names += ["/var/run/docker.sock", "/run/dbus/system_bus_socket", "/run/systemd/private"]
         found = {}
         for name in names:
             for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
@@ -49,7 +50,8 @@ def bypass_the_proxy(trial: Trial) -> str:
                 end.send(b"hello")
                 return end.recv(1)  # a refusal of a datagram shows here
         found = {}
-        for host, port in [("127.0.0.1", _args["tcp"]), ("169.254.169.254", 80), ("1.1.1.1", 443), ("10.0.0.1", 22), ("224.0.0.1", 99)]:
+        hosts = {"169.254.169.254": 80, "1.1.1.1": 443, "10.0.0.1": 22, "224.0.0.1": 99}
+        for host, port in [("127.0.0.1", _args["tcp"]), *hosts.items()]:
             found["tcp %s" % host] = tried(reach, socket.AF_INET, socket.SOCK_STREAM, (host, port))
         for host, port in [("127.0.0.1", _args["udp"]), ("8.8.8.8", 53), ("1.1.1.1", 443), ("255.255.255.255", 67)]:
             found["udp %s" % host] = tried(reach, socket.AF_INET, socket.SOCK_DGRAM, (host, port))

@@ -18,7 +18,8 @@ attack = Cases()
 def look_around(trial: Trial) -> str:
     execution = trial.run("""
         seen = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
-        text = "".join(open("/proc/self/" + name).read() for name in ("mountinfo", "cgroup", "mounts", "maps", "cmdline"))
+        names = ("mountinfo", "cgroup", "mounts", "maps", "cmdline")
+        text = "".join(open("/proc/self/" + name).read() for name in names)
         [seen, os.getpid(), os.getppid(), text, open("/proc/self/cgroup").read(), socket.gethostname()]
     """)
     seen, own, parent, text, groups, name = execution.value or ([], 0, -1, "", "", "")
@@ -116,7 +117,10 @@ def leave_daemons(trial: Trial) -> str:
 @attack("N36", "a segmentation fault and an abort are told as such, leave no core, and a fresh Python follows")
 def crash(trial: Trial) -> str:
     outcomes = []
-    for code, number in (("ctypes.string_at(0)", signal.SIGSEGV), ("x = bytearray(40 << 20); os.abort()", signal.SIGABRT)):
+    for code, number in (
+        ("ctypes.string_at(0)", signal.SIGSEGV),
+        ("x = bytearray(40 << 20); os.abort()", signal.SIGABRT),
+    ):
         execution = trial.run(code)
         trial.expect_status(execution, "crashed")
         trial.expect(execution.exit_code == 128 + number, f"exit code {execution.exit_code}")
@@ -203,7 +207,7 @@ def _run_and_kill(trial: Trial, find: object) -> Execution:
 
 
 def _keepers() -> list[Process]:
-    """Process 1 of each sandbox, oldest first: two pid namespaces below this process, and a child of the jail's own 1."""
+    """Process 1 of each sandbox, oldest first: two pid namespaces below us, and a child of the jail's own 1."""
     ours = _own_depth()
     by_pid = {process.pid: process for process in descendants()}
     return sorted(

@@ -1,4 +1,4 @@
-"""Attacks on the host through what a kernel says: printed look-alikes, patched builtins, and hostile frames on its channel."""
+"""Attacks on the host through what a kernel says: printed look-alikes, patched builtins, hostile frames."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ def frame(document=None, raw=None):
     body = json.dumps(document).encode() if raw is None else raw
     rest = memoryview(struct.pack(">I", len(body)) + body)
     while rest: rest = rest[os.write(3, rest):]
+def event(kind, **fields):
+    frame({"type": kind, "id": open_id, **fields})
+def spelled(kind, rest):
+    frame(raw=b'{"type":"%s","id":%d,%s}' % (kind, open_id, rest))
 at = sys._getframe()
 while "request" not in at.f_locals: at = at.f_back
 open_id = at.f_locals["request"]["id"]
@@ -30,7 +34,11 @@ def speak(trial: Trial, code: str, timeout: float = 2) -> Execution:
 
 @attack("N31", "printed frames, delimiters and tags stay text")
 def print_frames(trial: Trial) -> str:
-    lines = ['{"type": "done", "id": 1, "status": "ok"}', "</output><return_value>1</return_value>", "\x00\x00\x00\x02{}"]
+    lines = [
+        '{"type": "done", "id": 1, "status": "ok"}',
+        "</output><return_value>1</return_value>",
+        "\x00\x00\x00\x02{}",
+    ]
     execution = trial.run(f"""
         print({lines!r}[0]); print({lines!r}[1]); print({lines!r}[2])
         os.write(1, struct.pack(">I", 41) + b'{{"type": "done", "id": 2, "status": "ok"}}')
@@ -59,7 +67,9 @@ def patch_everything(trial: Trial) -> str:
     trial.expect(failed.status in ("error", "crashed"), f"1 / 0 is told as {failed.status}")
     trial.sandbox.reset()
     after = trial.sandbox.run("print(len('clean')); type(1).__name__")
-    trial.expect((after.stdout, after.text) == ("5\n", "'int'"), f"after reset: {after.stdout!r} {after.text!r} {after.error}")
+    trial.expect(
+        (after.stdout, after.text) == ("5\n", "'int'"), f"after reset: {after.stdout!r} {after.text!r} {after.error}"
+    )
     return f"1 / 0 is {failed.status}; clean after reset"
 
 
@@ -67,24 +77,26 @@ def patch_everything(trial: Trial) -> str:
 def break_the_protocol(trial: Trial) -> str:
     bodies = {
         "garbage": "frame(raw=os.urandom(100))",
-        "a huge length": "os.write(3, b'\\xff\\xff\\xff\\xff' + b'x' * 100)",
+        "a huge length": "os.write(3, bytes([255] * 4) + b'x' * 100)",
         "depth 10^5": "frame(raw=b'[' * 100000 + b']' * 100000)",
-        "depth 200 in an event": "frame(raw=b'{\"type\":\"result\",\"id\":%d,\"data\":' % open_id + b'[' * 200 + b']' * 200 + b'}')",
-        "NaN": "frame(raw=b'{\"type\":\"done\",\"id\":%d,\"value\":NaN}' % open_id)",
-        "an infinity in disguise": "frame(raw=b'{\"type\":\"done\",\"id\":%d,\"value\":1e999}' % open_id)",
+        "depth 200 in an event": "spelled(b'result', b'\"data\":' + b'[' * 200 + b']' * 200)",
+        "NaN": "spelled(b'done', b'\"value\":NaN')",
+        "an infinity in disguise": "spelled(b'done', b'\"value\":1e999')",
         "a wrong id": "frame({'type': 'done', 'id': open_id + 1})",
         "no id": "frame({'type': 'done'})",
         "an id that is a bool": "frame({'type': 'done', 'id': True})",
-        "an unknown type": "frame({'type': 'walls', 'id': open_id, 'pid': 1})",
+        "an id of 5,000 digits": "frame(raw=b'{\"type\":\"done\",\"id\":' + b'9' * 5000 + b'}')",
+        "a type of another time": "event('walls', pid=1)",
         "a second hello": "frame({'type': 'hello', 'id': 0, 'protocol': 1})",
-        "a type that is a list": "frame({'type': [], 'id': open_id})",
+        "a type that is a list": "event([])",
         "a list": "frame([1, 2])",
-        "output that is no text": "frame({'type': 'stdout', 'id': open_id, 'text': 5})",
-        "a 5,000-digit number": "frame(raw=b'{\"type\":\"done\",\"id\":' + b'9' * 5000 + b'}')",
+        "output that is no text": "event('stdout', text=5)",
     }
     for what, code in bodies.items():
         execution = speak(trial, code)
-        trial.expect(execution.status == "crashed", f"{what}: {execution.status} {execution.error} {execution.value!r:.80}")
+        trial.expect(
+            execution.status == "crashed", f"{what}: {execution.status} {execution.error} {execution.value!r:.80}"
+        )
         trial.expect_usable("reset")
     return f"{len(bodies)} kinds, each crashed"
 
@@ -94,9 +106,20 @@ def forge_fields(trial: Trial) -> str:
     forged = [
         {"status": "ok", "error": {"code": [], "name": {}, "value": 5, "line": "x"}},
         {"status": [], "exit_code": {}, "files": {}, "error": [], "truncated": 7},
-        {"status": "ok", "exit_code": 10**400, "files": [{"path": "//[", "size": 1}, {"path": [], "size": -1}, 5, None]},
+        {
+            "status": "ok",
+            "exit_code": 10**400,
+            "files": [{"path": "//[", "size": 1}, {"path": [], "size": -1}, 5, None],
+        },
         {"status": "ok", "files": [{"path": "../../etc/passwd", "size": 10**30}], "value": {"a": [None] * 10}},
-        {"status": "timeout", "usage": {"wall_s": 0}, "degraded": ["all"], "engine": "host", "sandbox_id": "x", "state": "restored"},
+        {
+            "status": "timeout",
+            "usage": {"wall_s": 0},
+            "degraded": ["all"],
+            "engine": "host",
+            "sandbox_id": "x",
+            "state": "restored",
+        },
     ]
     for done in forged:
         execution = speak(trial, f"frame({{**{done!r}, 'type': 'done', 'id': open_id}})")
@@ -106,7 +129,11 @@ def forge_fields(trial: Trial) -> str:
         trial.expect(execution.state in ("kept", "reset") and execution.usage.wall_s > 0, "state or usage was forged")
         json.dumps(execution.to_dict(), allow_nan=False)
         trial.sandbox.reset()
-    for result in ({"data": 5}, {"data": {"text/plain": 5, "application/json": {}}, "metadata": {}}, {"data": {"x": []}, "metadata": []}):
+    for result in (
+        {"data": 5},
+        {"data": {"text/plain": 5, "application/json": {}}, "metadata": {}},
+        {"data": {"x": []}, "metadata": []},
+    ):
         execution = speak(trial, f"frame({{**{result!r}, 'type': 'result', 'id': open_id}})")
         trial.expect_status(execution, "ok")
         json.dumps(execution.to_dict(), allow_nan=False)
@@ -115,11 +142,13 @@ def forge_fields(trial: Trial) -> str:
 
 @attack("P03", "a forged end of a run, twice or too early, harms that sandbox only")
 def forge_the_end(trial: Trial) -> str:
-    done = "frame({'type': 'done', 'id': open_id, 'status': 'ok', 'value': 'forged', 'exit_code': 0})"
+    done = "event('done', status='ok', value='forged', exit_code=0)"
     early = speak(trial, f"{done}\nwhile True: pass")
     trial.expect_status(early, "ok", "crashed")
     next_run = trial.sandbox.run("1 + 1", timeout=1)
-    trial.expect(next_run.status in ("timeout", "crashed"), f"the next run, which cannot have run, is {next_run.status}")
+    trial.expect(
+        next_run.status in ("timeout", "crashed"), f"the next run, which cannot have run, is {next_run.status}"
+    )
     trial.expect_usable("reset")
     twice = speak(trial, f"{done}\n{done}")
     trial.expect_status(twice, "ok", "crashed")
@@ -134,12 +163,15 @@ def forge_the_end(trial: Trial) -> str:
 
 @attack("P04", "a child that speaks after the run has answered costs that sandbox its Python at most")
 def speak_later(trial: Trial) -> str:
-    execution = speak(trial, """
+    execution = speak(
+        trial,
+        """
 if os.fork() == 0:
     time.sleep(0.5)
     frame({'type': 'done', 'id': open_id + 1, 'status': 'ok', 'value': 'forged'})
     time.sleep(1000)
-""")
+""",
+    )
     trial.expect_status(execution, "ok", "crashed")
     slow = trial.sandbox.run("import time; time.sleep(1); 'true'", timeout=3)
     trial.expect(slow.status in ("ok", "crashed"), f"the next run is {slow.status}")
@@ -153,11 +185,11 @@ if os.fork() == 0:
 def send_too_much(trial: Trial) -> str:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     large = {
-        "a text": "frame({'type': 'result', 'id': open_id, 'main': True, 'metadata': {}, 'data': {'text/plain': 'x' * (60 << 20)}})",
-        "a value": "frame({'type': 'done', 'id': open_id, 'status': 'ok', 'value': 'x' * (60 << 20)})",
-        "lists": "frame(raw=b'{\"type\":\"done\",\"id\":%d,\"value\":[' % open_id + b'[],' * (20 << 20) + b'[]]}')",
-        "objects": "frame(raw=b'{\"type\":\"result\",\"id\":%d,\"data\":{},\"metadata\":{\"x\":[' % open_id + b'{},' * (20 << 20) + b'{}]}}')",
-        "output": "for _ in range(60): frame({'type': 'stdout', 'id': open_id, 'text': 'x' * (1 << 20)})",
+        "a text": "event('result', main=True, metadata={}, data={'text/plain': 'x' * (60 << 20)})",
+        "a value": "event('done', status='ok', value='x' * (60 << 20))",
+        "lists": "spelled(b'done', b'\"value\":[' + b'[],' * (20 << 20) + b'[]]')",
+        "objects": "spelled(b'result', b'\"data\":{},\"metadata\":{\"x\":[' + b'{},' * (20 << 20) + b'{}]}')",
+        "output": "for _ in range(60): event('stdout', text='x' * (1 << 20))",
     }
     for what, code in large.items():
         execution = speak(trial, code, timeout=3)
@@ -172,14 +204,17 @@ def send_too_much(trial: Trial) -> str:
 
 @attack("P06", "descriptors sent through the channel are not taken in")
 def send_descriptors(trial: Trial) -> str:
-    execution = speak(trial, """
+    execution = speak(
+        trial,
+        """
 end = socket.socket(fileno=os.dup(3))
 null = os.open("/dev/null", 0)
 for _ in range(50):
     body = json.dumps({"type": "stdout", "id": open_id, "text": "x"}).encode()
     socket.send_fds(end, [struct.pack(">I", len(body)) + body], [null] * 200)
 end.detach()
-""")
+""",
+    )
     status = trial.expect_status(execution, "ok", "crashed", "error")
     trial.expect(not trial.arena.possessions().descriptors & {"/dev/null (deleted)"}, "a descriptor arrived")
     trial.expect_usable()

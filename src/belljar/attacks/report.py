@@ -43,7 +43,7 @@ class Report:
         return {"engine": self.engine, "contained": self.contained, "attacks": rows}
 
 
-def assault(cases: Iterable[Case], engine: str, tell: Callable[[Finding], None] = lambda finding: None) -> Report:
+def assault(cases: Iterable[Case], engine: str, tell: Callable[[Finding], None] | None = None) -> Report:
     """Make every attack, one after the other.
 
     Raises:
@@ -57,7 +57,8 @@ def assault(cases: Iterable[Case], engine: str, tell: Callable[[Finding], None] 
             if engine not in case.engines:
                 continue
             findings.append(_alone(case, engine) if case.alone else _attempt(case, arena))
-            tell(findings[-1])
+            if tell is not None:
+                tell(findings[-1])
     finally:
         arena.close()
     return Report(engine, findings)

@@ -33,11 +33,16 @@ def memory_bomb(trial: Trial) -> str:
     return f"{first} in one process, {second} in many, {peak} MB at most"
 
 
-@attack("N25", "memory outside the heap counts too: shared memory, memfd and pipes end at the limit", memory_mb=64, disk_mb=256)
+@attack(
+    "N25",
+    "memory outside the heap counts too: shared memory, memfd and pipes end at the limit",
+    memory_mb=64,
+    disk_mb=256,
+)
 def memory_outside_the_heap(trial: Trial) -> str:
     execution = trial.run("""
         import mmap
-        held = [os.memfd_create("x"), os.open("/dev/shm/x", os.O_RDWR | os.O_CREAT), os.open("/tmp/x", os.O_RDWR | os.O_CREAT)]
+        held = [os.memfd_create("x"), *(os.open(name, os.O_RDWR | os.O_CREAT) for name in ("/dev/shm/x", "/tmp/x"))]
         shared = mmap.mmap(-1, 512 << 20)
         for at in range(0, 512 << 20, 1 << 20):
             shared[at:at + (1 << 20)] = b"x" * (1 << 20)
@@ -132,11 +137,18 @@ def flood_small(trial: Trial) -> str:
 @attack("N34", "sleeping in C, reading and selecting on nothing end at the deadline, input() at once", timeout_s=1)
 def sleep_forever(trial: Trial) -> str:
     statuses = set()
-    for code in ("time.sleep(1e9)", "import select; select.select([], [], [])", "os.read(os.pipe()[0], 1)", "call('pause')"):
+    for code in (
+        "time.sleep(1e9)",
+        "import select; select.select([], [], [])",
+        "os.read(os.pipe()[0], 1)",
+        "call('pause')",
+    ):
         execution = trial.run(code)
         statuses.add(trial.expect_status(execution, "timeout"))
     asked = trial.run("input('name? ')")
-    trial.expect(asked.error is not None and asked.error.name == "EOFError", f"input() gave {asked.status} {asked.error}")
+    trial.expect(
+        asked.error is not None and asked.error.name == "EOFError", f"input() gave {asked.status} {asked.error}"
+    )
     trial.expect_usable()
     return f"{', '.join(statuses)}; EOFError"
 

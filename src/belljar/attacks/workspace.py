@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from belljar.attacks.case import Cases, Trial
 from belljar.errors import FileError
@@ -14,12 +15,12 @@ attack = Cases()
 @attack("F01", "paths out of the workspace are refused by every verb")
 def paths_out(trial: Trial) -> str:
     files, file = trial.sandbox.files, str(trial.arena.canaries.file)
-    paths = ["../x", file, "/etc/passwd", "a/../../x", "x\0y", "..\\x", "", ".", "/", "x" * 5000, "a/" * 3000 + "b", "/workspace/../x"]
+    paths = ["../x", file, "/etc/passwd", "a/../../x", "/workspace/../x", "x\0y", "..\\x", "", ".", "/"]
+    paths += ["x" * 5000, "a/" * 3000 + "b"]
     refused = 0
     for path in paths:
-        verbs: list[Callable[[], object]] = [lambda p=path: files.read(p), lambda p=path: files.delete(p)]
-        for verb in [*verbs, lambda p=path: files.write(p, "x")]:
-            refused += _refused(trial, f"a verb on {path[:60]!r}", verb)
+        for verb in (partial(files.read, path), partial(files.delete, path), partial(files.write, path, "x")):
+            refused += _refused(trial, f"{verb.func.__name__} {path[:60]!r}", verb)
     files.write("%2e%2e%2fx", "plain")  # a name like any other
     trial.expect([entry.path for entry in files.list()] == ["%2e%2e%2fx"], "something else was written")
     return f"{refused} refusals"
@@ -28,13 +29,14 @@ def paths_out(trial: Trial) -> str:
 @attack("F02", "writing and deleting through links that the guest made is refused")
 def write_through_links(trial: Trial) -> str:
     trial.run("""
-        for name, target in {"out": "/etc", "up": "..", "canary": _args["folder"], "root": "/proc/self/root", "loop": "loop"}.items():
+        links = {"out": "/etc", "up": "..", "canary": _args["folder"], "root": "/proc/self/root", "loop": "loop"}
+        for name, target in links.items():
             os.symlink(target, "/workspace/" + name)
         os.symlink(_args["file"], "/workspace/leaf")
     """)
     files, places = trial.sandbox.files, trial.arena.canaries
     refused = sum(
-        _refused(trial, f"writing {path}", lambda p=path: files.write(p, "x"))
+        _refused(trial, f"writing {path}", partial(files.write, path, "x"))
         for path in ("out/x", "up/x", "canary/secret.txt", "canary/new", f"root{places.file}", "loop/x")
     )
     refused += _refused(trial, "deleting through a link", lambda: files.delete("canary/secret.txt"))
@@ -47,14 +49,14 @@ def write_through_links(trial: Trial) -> str:
 @attack("F03", "reading and listing through links that the guest made shows nothing of the host")
 def read_through_links(trial: Trial) -> str:
     trial.run("""
-        targets = [_args["file"], "/etc/passwd", "/proc/self/environ", "/proc/1/environ", "/proc/self/fd/1", "../../etc/hosts"]
+        targets = [_args["file"], "/etc/passwd", "/proc/self/environ", "/proc/1/environ", "/proc/self/fd/1", "../etc"]
         for number, target in enumerate(targets):
             os.symlink(target, "/workspace/leak-%d" % number)
         os.symlink(_args["folder"], "/workspace/folder")
     """)
     files = trial.sandbox.files
     names = [entry.path for entry in files.list()]
-    refused = sum(_refused(trial, f"reading {name}", lambda n=name: files.read(n)) for name in names)
+    refused = sum(_refused(trial, f"reading {name}", partial(files.read, name)) for name in names)
     refused += _refused(trial, "listing a link", lambda: files.list("folder"))
     trial.expect(len(names) == 7, f"listed {names}")
     return f"{refused} refusals, {len(names)} links listed and none followed"
@@ -104,8 +106,15 @@ def odd_files(trial: Trial) -> str:
     ends: list[str] = []
 
     def use() -> None:
-        acts: list[Callable[[], object]] = [lambda n=name: files.read(n) for name in ("fifo", "socket", "leased", "sealed", "closed")]
-        acts += [files.list, lambda: files.write("leased", "new"), lambda: files.write("closed/x", "x"), lambda: files.write("fifo", "x")]
+        acts: list[Callable[[], object]] = [
+            partial(files.read, name) for name in ("fifo", "socket", "leased", "sealed", "closed")
+        ]
+        acts += [
+            files.list,
+            lambda: files.write("leased", "new"),
+            lambda: files.write("closed/x", "x"),
+            lambda: files.write("fifo", "x"),
+        ]
         for act in [*acts, lambda: files.delete("closed"), lambda: files.delete("socket")]:
             try:
                 act()
@@ -151,7 +160,8 @@ def deep_and_moving(trial: Trial) -> str:
 @attack("F07", "names with newlines, invalid UTF-8, dashes and 255 bytes are listed and read without loss")
 def odd_names(trial: Trial) -> str:
     execution = trial.run("""
-        names = [b"new\\nline", b"cr\\r\\nlf", b"-rf", b"\\xff\\xfe", "\\u202egnp.exe".encode(), b"x" * 255, b"\\x1b[31mred", b" "]
+        names = [b"new\\nline", b"cr\\r\\nlf", b"-rf", b"\\xff\\xfe", "\\u202egnp.exe".encode()]
+        names += [b"x" * 255, b"\\x1b[31mred", b" "]
         for name in names:
             open(b"/workspace/" + name, "w").write("content")
         [name.hex() for name in names]
@@ -177,10 +187,11 @@ def unpack_bombs(trial: Trial) -> str:
         found = {"zip": tried(lambda: zipfile.ZipFile(bomb).extractall("/workspace"))}
         tar = io.BytesIO()
         with tarfile.open(fileobj=tar, mode="w") as archive:
-            for name, kind in {"/etc/evil": tarfile.REGTYPE, "../../evil": tarfile.REGTYPE, "device": tarfile.CHRTYPE}.items():
+            for name, kind in {"/etc/evil": b"0", "../../evil": b"0", "device": tarfile.CHRTYPE}.items():
                 entry = tarfile.TarInfo(name); entry.type = kind; archive.addfile(entry)
-        for member in tarfile.open(fileobj=io.BytesIO(tar.getvalue())):
-            found[member.name] = tried(lambda: tarfile.open(fileobj=io.BytesIO(tar.getvalue())).extract(member, "/workspace"))
+        archive = tarfile.open(fileobj=io.BytesIO(tar.getvalue()))
+        for member in archive:
+            found[member.name] = tried(archive.extract, member, "/workspace")
         found
     """)
     attempts = dict(execution.value or {"report": str(execution.error)})

@@ -162,11 +162,13 @@ class Session:
 
     async def _climb(self, task: asyncio.Task[Event]) -> None:
         """The ladder: interrupt, which keeps the state, then kill, which does not."""
-        await self.process.interrupt()
-        await asyncio.wait({task}, timeout=GRACE_S)
-        if not task.done():
-            await self.process.kill()
-            await asyncio.wait({task})
+        for _ in range(2):  # the first may come before the kernel has even read the request, and count for nothing
+            await self.process.interrupt()
+            await asyncio.wait({task}, timeout=GRACE_S / 2)
+            if task.done():
+                return
+        await self.process.kill()
+        await asyncio.wait({task})
 
     def _tell_end(self, ended: KernelExited, execution: Execution, run: Run) -> None:
         """The kernel is gone: by our own hand at the deadline or a cancel, or by itself."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 
 
 async def readable(descriptor: int) -> None:
@@ -19,6 +20,13 @@ async def readable(descriptor: int) -> None:
         await future
     finally:
         loop.remove_reader(descriptor)
+
+
+def has_ended(pidfd: int) -> bool:
+    """Whether a process is gone already."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 async def gone(pidfd: int, timeout: float) -> bool:

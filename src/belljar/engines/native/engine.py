@@ -10,7 +10,7 @@ from belljar.engines.native import cgroups, inside, interpreter, layout
 from belljar.engines.native.health import Health
 from belljar.engines.native.jail import Jail, JailPlan
 from belljar.engines.native.process import NativeProcess
-from belljar.errors import EngineUnavailable, InvalidRequest
+from belljar.errors import EngineUnavailable, InvalidRequest, StartFailed
 from belljar.packages.environment import Environment
 from belljar.settings import Settings
 
@@ -89,6 +89,8 @@ class NativeEngine:
     async def _start(self, spec: Spec, degraded: tuple[str, ...]) -> NativeProcess:
         jail = await self._jail(spec.environment)
         hierarchy = self._cgroups(jail)
+        if hierarchy is None and "memory" not in degraded:  # a remembered proof does not know that it went away
+            raise StartFailed(f"{cgroups.NONE_WRITABLE}, so nothing would hold this sandbox to its limits")
         group = hierarchy.make(spec.id, spec.limits) if hierarchy else None
         process = NativeProcess(jail, group, spec, degraded)
         await process.start()
@@ -106,14 +108,16 @@ class NativeEngine:
     async def _jail(self, environment: Environment) -> Jail:
         """The jail of an environment; launched once, mended when a zygote died, and launched again after it ended."""
         task = self._jails.get(environment.digest)
-        if task is None or (task.done() and await _is_over(task)):
-            task = asyncio.ensure_future(self._launch(environment))
+        if task is None or _is_over(task):
+            task = asyncio.ensure_future(self._launch(environment, task))
             self._jails[environment.digest] = task
         jail = await asyncio.shield(task)
         await jail.mend()
         return jail
 
-    async def _launch(self, environment: Environment) -> Jail:
+    async def _launch(self, environment: Environment, former: asyncio.Task[Jail] | None) -> Jail:
+        if former is not None and not former.cancelled() and former.exception() is None:
+            await former.result().close()
         _raise_open_files()
         cache = self.settings.cache_dir
         python = interpreter.probe(environment.python, cache)
@@ -129,14 +133,11 @@ class NativeEngine:
         return await Jail.launch(plan)
 
 
-async def _is_over(task: asyncio.Task[Jail]) -> bool:
-    """Whether a jail never came up, or its process 1 is gone; what is left of it is cleared away."""
-    if task.cancelled() or task.exception() is not None:
-        return True
-    if task.result().init.failure is None:
+def _is_over(task: asyncio.Task[Jail]) -> bool:
+    """Whether a jail never came up, or its process 1 is gone."""
+    if not task.done():
         return False
-    await task.result().close()
-    return True
+    return task.cancelled() or task.exception() is not None or task.result().init.failure is not None
 
 
 def _raise_open_files() -> None:

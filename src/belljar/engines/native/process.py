@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import select
 import signal
 import socket
 from typing import Any
 
 from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, Spec
 from belljar.engines.native.cgroups import Group
-from belljar.engines.native.descriptors import gone, readable
+from belljar.engines.native.descriptors import gone, has_ended, readable
 from belljar.engines.native.jail import Jail, Zygote
 from belljar.engines.native.link import Link
 from belljar.engines.native.workspace import DescriptorWorkspace
@@ -58,6 +57,7 @@ class NativeProcess:
             and self.kernel is not None
             and not self.kernel.ended.done()
             and (self.exit is None or not self.exit.done())
+            and not has_ended(self.kernel.pidfd)
         )
 
     async def start(self) -> None:
@@ -120,7 +120,7 @@ class NativeProcess:
         self._drop_kernel()
         async with asyncio.timeout(START_TIMEOUT_S):
             await self.jail.mend()
-            if select.select([self.keeper], [], [], 0)[0]:
+            if has_ended(self.keeper):
                 self._let_go_of_keeper()
                 os.close(self.keeper)
                 self.workspace.close()
