@@ -89,6 +89,20 @@ def test_version_2_goes_up_when_our_own_group_may_not_have_children(tmp_path: Pa
     assert set(cgroups.find("belljar-1-2", system=tmp_path).parents.values()) == {own.parent / "belljar-1-2"}
 
 
+def test_a_scope_made_for_the_jail_is_emptied_into_a_group_beneath_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    version_2(tmp_path, "/user.slice/session-1.scope")
+    scope = tmp_path / "sys/fs/cgroup/user.slice/run-7.scope"
+    scope.mkdir()
+    (scope / "cgroup.subtree_control").write_text("memory pids cpu")
+    (scope / "cgroup.procs").write_text("4711\n")
+    (tmp_path / "proc/4711").mkdir()
+    (tmp_path / "proc/4711/cgroup").write_text("0::/user.slice/run-7.scope\n")
+    prepare_children(tmp_path, monkeypatch)
+    hierarchy = cgroups.find("belljar-1-2", 4711, system=tmp_path)
+    assert set(hierarchy.parents.values()) == {scope / "belljar-1-2"}
+    assert (scope / "jail/cgroup.procs").read_text() == "4711"
+
+
 def test_version_1_groups_are_made_in_every_controller(tmp_path: Path):
     rows = [
         f"{n} 24 0:{n} / /sys/fs/cgroup/{name} rw - cgroup cgroup rw,{options}"

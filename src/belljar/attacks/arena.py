@@ -16,7 +16,7 @@ from belljar.policy import Policy
 from belljar.settings import Settings
 
 SETTLE_S = 8.0
-CGROUPS = Path("/sys/fs/cgroup")
+CGROUPS = "/sys/fs/cgroup"
 CALM = Limits(timeout_s=20, memory_mb=64, processes=8, disk_mb=2)
 
 
@@ -67,7 +67,7 @@ class Arena:
         except BaseException:
             self.close()
             raise
-        self._group_parents = list(CGROUPS.glob(f"**/belljar-{os.getpid()}-*"))
+        self._group_parents = list(_own_groups())
         self.before = self.possessions()
 
     def sandbox(self, limits: Limits) -> Sandbox:
@@ -80,7 +80,7 @@ class Arena:
         return Possessions(
             frozenset(f"{process.pid}{' (not reaped)' * (process.state == 'Z')}" for process in descendants()),
             frozenset(_descriptors()),
-            frozenset(str(group) for parent in self._group_parents for group in parent.glob("*/")),
+            frozenset(group for parent in self._group_parents for group in _folders(parent)),
             frozenset(Path("/proc/self/mountinfo").read_text().splitlines()),
         )
 
@@ -124,6 +124,18 @@ def descendants() -> list[Process]:
         found += mine
         pending += [process.pid for process in mine]
     return found
+
+
+def _own_groups() -> Iterator[str]:
+    """The control groups that this process made for its sandboxes, one for each controller with version 1."""
+    for folder, names, _ in os.walk(CGROUPS):
+        yield from (f"{folder}/{name}" for name in names if name.startswith(f"belljar-{os.getpid()}-"))
+        names[:] = [name for name in names if not name.startswith("belljar-")]
+
+
+def _folders(parent: str) -> Iterator[str]:
+    with contextlib.suppress(FileNotFoundError):
+        yield from (f"{parent}/{name}" for name in os.listdir(parent) if os.path.isdir(f"{parent}/{name}"))
 
 
 def _descriptors() -> Iterator[str]:

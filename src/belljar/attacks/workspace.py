@@ -106,16 +106,11 @@ def odd_files(trial: Trial) -> str:
     ends: list[str] = []
 
     def use() -> None:
-        acts: list[Callable[[], object]] = [
-            partial(files.read, name) for name in ("fifo", "socket", "leased", "sealed", "closed")
-        ]
-        acts += [
-            files.list,
-            lambda: files.write("leased", "new"),
-            lambda: files.write("closed/x", "x"),
-            lambda: files.write("fifo", "x"),
-        ]
-        for act in [*acts, lambda: files.delete("closed"), lambda: files.delete("socket")]:
+        acts: list[Callable[[], object]] = [files.list, partial(files.write, "leased", "new")]
+        acts += [partial(files.read, name) for name in ("fifo", "socket", "leased", "sealed", "closed")]
+        acts += [partial(files.write, name, "x") for name in ("closed/x", "fifo")]
+        acts += [partial(files.delete, name) for name in ("closed", "socket")]
+        for act in acts:
             try:
                 act()
                 ends.append("done")

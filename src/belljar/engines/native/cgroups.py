@@ -146,6 +146,8 @@ def find(name: str, process: int | str = "self", system: Path = Path("/")) -> Hi
     """
     mounts = _mounts(system)
     own = _own_groups(system, process)
+    if "v2" in mounts and own.get("") != _own_groups(system, "self").get(""):
+        _make_room(mounts["v2"] / own[""].lstrip("/"))  # a scope that was made for this process: nobody else's
     hierarchy = _try_v2(name, mounts, own) or _try_v1(name, mounts, own)
     if hierarchy is None:
         raise NoCgroups(NONE_WRITABLE, _fix())
@@ -201,6 +203,15 @@ def _try_v2(name: str, mounts: dict[str, Path], own: dict[str, str]) -> Hierarch
             continue
         return Hierarchy(2, dict.fromkeys(CONTROLLERS_V2, folder))
     return None
+
+
+def _make_room(scope: Path) -> None:
+    """Move a scope's processes into a group beneath it: one that has processes cannot hand controllers down."""
+    with contextlib.suppress(OSError):
+        leaf = scope / "jail"
+        leaf.mkdir(exist_ok=True)
+        for pid in (scope / "cgroup.procs").read_text().split():
+            (leaf / "cgroup.procs").write_text(pid)
 
 
 def _delegate(folder: Path) -> None:
