@@ -64,11 +64,11 @@ class Arena:
             self.bystander = self.sandbox(CALM)
             self.bystander.run("1 + 1")
             self.sandbox(CALM).close()  # whatever is made once and kept has been made now
+            self._group_parents = list(_own_groups())
+            self.before = self.possessions()
         except BaseException:
             self.close()
             raise
-        self._group_parents = list(_own_groups())
-        self.before = self.possessions()
 
     def sandbox(self, limits: Limits) -> Sandbox:
         """A sandbox of this arena's own host."""

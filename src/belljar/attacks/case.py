@@ -49,10 +49,11 @@ NUMBERS = {
 class Trial:
     """One attack in one sandbox: runs hostile code, and collects what was not contained."""
 
-    def __init__(self, arena: Arena, sandbox: Sandbox, limits: Limits) -> None:
+    def __init__(self, arena: Arena, sandbox: Sandbox, limits: Limits, others: Collection[int] = ()) -> None:
         self.arena = arena
         self.sandbox = sandbox
         self.limits = limits
+        self.others = others  # processes that were there before the sandbox
         self.problems: list[str] = []
 
     def run(self, code: str, **options: Any) -> Execution:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 
 from belljar.attacks.arena import Process, descendants
 from belljar.attacks.case import Cases, Trial
@@ -148,19 +149,19 @@ def hold_everything_open(trial: Trial) -> str:
 
 @attack("R01", "killing a kernel from outside is told, and the next run has a fresh one")
 def kill_the_kernel(trial: Trial) -> str:
-    idle = _newest_kernel()
+    idle = _kernel(trial)
     os.kill(idle.pid, signal.SIGKILL)
     _wait_until_gone(idle)
     trial.expect_usable("reset")
-    execution = _run_and_kill(trial, lambda: _newest_kernel())
+    execution = _run_and_kill(trial, _kernel)
     status = trial.expect_status(execution, "crashed")
     trial.expect_usable("reset")
     return f"reset when idle, {status} when busy"
 
 
-@attack("R02", "killing a keeper from outside ends its sandbox alone, and the next run starts over")
+@attack("X08", "killing a keeper from outside ends its sandbox alone, and the next run starts over")
 def kill_the_keeper(trial: Trial) -> str:
-    execution = _run_and_kill(trial, lambda: _keepers()[-1])
+    execution = _run_and_kill(trial, _keeper)
     status = trial.expect_status(execution, "crashed")
     trial.expect_usable("reset")
     return status
@@ -168,8 +169,8 @@ def kill_the_keeper(trial: Trial) -> str:
 
 @attack("R04", "killing the zygote from outside is survived: the sandboxes of the jail start over", alone=True)
 def kill_the_zygote(trial: Trial) -> str:
-    kernel = _newest_kernel()
-    os.kill(kernel.parent, signal.SIGKILL)
+    os.kill(_kernel(trial).parent, signal.SIGKILL)
+    trial.expect_status(trial.sandbox.run("1 + 1"), "ok", "crashed")  # whether it was noticed before or after the start
     trial.expect_usable()
     fresh = trial.arena.sandbox(trial.limits)
     trial.expect(fresh.run("1 + 1").text == "2", "a new sandbox does not work")
@@ -177,10 +178,10 @@ def kill_the_zygote(trial: Trial) -> str:
     return "sandboxes, old and new, answer"
 
 
-@attack("R05", "killing the whole jail from outside is told, and new sandboxes get a new one", alone=True)
+@attack("X09", "killing the whole jail from outside is told, and new sandboxes get a new one", alone=True)
 def kill_the_jail(trial: Trial) -> str:
-    (launcher, *_) = [process for process in descendants() if process.parent == os.getpid()][-1:]
-    (init,) = [process for process in descendants() if process.parent == launcher.pid]
+    parent = _keeper(trial).parent
+    (init,) = [process for process in descendants() if process.pid == parent]
     os.kill(init.pid, signal.SIGKILL)
     _wait_until_gone(init)
     try:
@@ -194,35 +195,37 @@ def kill_the_jail(trial: Trial) -> str:
     return f"old sandboxes {old}, new ones work"
 
 
-def _run_and_kill(trial: Trial, find: object) -> Execution:
+def _run_and_kill(trial: Trial, find: Callable[[Trial], Process]) -> Execution:
     """Start a long run, end one process of the jail meanwhile, and give what the run became."""
     import concurrent.futures
 
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         future = pool.submit(trial.sandbox.run, "import time; time.sleep(60)", timeout=5)
         time.sleep(0.3)
-        assert callable(find)
-        os.kill(find().pid, signal.SIGKILL)
+        os.kill(find(trial).pid, signal.SIGKILL)
         return future.result(20)
 
 
-def _keepers() -> list[Process]:
-    """Process 1 of each sandbox, oldest first: two pid namespaces below us, and a child of the jail's own 1."""
-    ours = _own_depth()
+def _keeper(trial: Trial) -> Process:
+    """Process 1 of the attacked sandbox: its parent is the jail's own process 1, two above which is this process."""
     by_pid = {process.pid: process for process in descendants()}
-    return sorted(
-        (p for p in by_pid.values() if p.depth == ours + 2 and p.parent in by_pid and by_pid[p.parent].parent in by_pid
-         and by_pid[by_pid[p.parent].parent].parent == os.getpid()),
-        key=lambda process: process.pid,
-    )  # fmt: skip
+    (found,) = [
+        process for process in _inhabitants(trial) if by_pid[by_pid[process.parent].parent].parent == os.getpid()
+    ]
+    return found
 
 
-def _newest_kernel() -> Process:
-    """The kernel of the sandbox that was made last: a child of a zygote."""
-    keepers = {process.pid for process in _keepers()}
-    ours = _own_depth()
-    found = [p for p in descendants() if p.depth == ours + 2 and p.pid not in keepers and p.state != "Z"]
-    return max(found, key=lambda process: process.pid)
+def _kernel(trial: Trial) -> Process:
+    """The Python of the attacked sandbox: a child of a zygote."""
+    keeper = _keeper(trial)
+    (found,) = [process for process in _inhabitants(trial) if process.pid != keeper.pid]
+    return found
+
+
+def _inhabitants(trial: Trial) -> list[Process]:
+    """What lives in the attacked sandbox: two pid namespaces below this process, and not there before it."""
+    depth = _own_depth() + 2
+    return [p for p in descendants() if p.depth == depth and p.pid not in trial.others and p.state != "Z"]
 
 
 def _own_depth() -> int:

@@ -73,7 +73,7 @@ def patch_everything(trial: Trial) -> str:
     return f"1 / 0 is {failed.status}; clean after reset"
 
 
-@attack("P01", "garbage, huge, deep and malformed frames end that sandbox's Python and nothing else")
+@attack("X01", "garbage, huge, deep and malformed frames end that sandbox's Python and nothing else")
 def break_the_protocol(trial: Trial) -> str:
     bodies = {
         "garbage": "frame(raw=os.urandom(100))",
@@ -101,7 +101,7 @@ def break_the_protocol(trial: Trial) -> str:
     return f"{len(bodies)} kinds, each crashed"
 
 
-@attack("P02", "forged fields of the wrong kind are dropped, never raised on the host")
+@attack("X02", "forged fields of the wrong kind are dropped, never raised on the host")
 def forge_fields(trial: Trial) -> str:
     forged = [
         {"status": "ok", "error": {"code": [], "name": {}, "value": 5, "line": "x"}},
@@ -140,7 +140,7 @@ def forge_fields(trial: Trial) -> str:
     return f"{len(forged) + 3} forgeries"
 
 
-@attack("P03", "a forged end of a run, twice or too early, harms that sandbox only")
+@attack("X03", "a forged end of a run, twice or too early, harms that sandbox only")
 def forge_the_end(trial: Trial) -> str:
     done = "event('done', status='ok', value='forged', exit_code=0)"
     early = speak(trial, f"{done}\nwhile True: pass")
@@ -161,7 +161,7 @@ def forge_the_end(trial: Trial) -> str:
     return f"early: {early.status}, then {next_run.status}; twice: {twice.status}; after the deadline: {late.status}"
 
 
-@attack("P04", "a child that speaks after the run has answered costs that sandbox its Python at most")
+@attack("X04", "a child that speaks after the run has answered costs that sandbox its Python at most")
 def speak_later(trial: Trial) -> str:
     execution = speak(
         trial,
@@ -181,7 +181,7 @@ if os.fork() == 0:
     return f"the next run is {slow.status}"
 
 
-@attack("P05", "60 MB of forged results, lists and text are cut, and do not stall or swell the host", memory_mb=512)
+@attack("X05", "60 MB of forged results, lists and text are cut, and do not stall or swell the host", memory_mb=512)
 def send_too_much(trial: Trial) -> str:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     large = {
@@ -202,7 +202,7 @@ def send_too_much(trial: Trial) -> str:
     return f"the host grew by {grown} MB"
 
 
-@attack("P06", "descriptors sent through the channel are not taken in")
+@attack("X06", "descriptors sent through the channel are not taken in")
 def send_descriptors(trial: Trial) -> str:
     execution = speak(
         trial,
@@ -221,7 +221,7 @@ end.detach()
     return status
 
 
-@attack("P07", "a kernel that stops reading or closes its channel is ended")
+@attack("X07", "a kernel that stops reading or closes its channel is ended")
 def stop_listening(trial: Trial) -> str:
     closed = trial.run("os.close(3); time.sleep(60)", timeout=1)
     trial.expect_status(closed, "crashed")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from belljar.attacks.arena import Arena
+from belljar.attacks.arena import Arena, descendants
 from belljar.attacks.case import Case, Trial
 
 
@@ -73,8 +73,9 @@ def _alone(case: Case, engine: str) -> Finding:
 
 
 def _attempt(case: Case, arena: Arena) -> Finding:
+    others = frozenset(process.pid for process in descendants())
     sandbox = arena.sandbox(case.limits)
-    trial = Trial(arena, sandbox, case.limits)
+    trial = Trial(arena, sandbox, case.limits, others)
     outcome = ""
     try:
         outcome = case.attack(trial)

@@ -120,9 +120,8 @@ class NativeProcess:
         self._drop_kernel()
         async with asyncio.timeout(START_TIMEOUT_S):
             await self.jail.mend()
-            if has_ended(self.keeper):
-                self._let_go_of_keeper()
-                os.close(self.keeper)
+            if self.control is None or has_ended(self.keeper):
+                await self._end_keeper()
                 self.workspace.close()
                 await self._start_keeper()
             await self._start_kernel(self.jail.best())
@@ -148,13 +147,7 @@ class NativeProcess:
         if self._closing:
             return
         self._closing = True
-        self._let_go_of_keeper()
-        if self.keeper >= 0:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self.keeper, signal.SIGKILL)
-            await gone(self.keeper, KILL_TIMEOUT_S)
-            os.close(self.keeper)
-            self.keeper = -1
+        await self._end_keeper()
         if self.exit is not None and not self.exit.done():
             self.exit.set_result(Exit(signal=signal.SIGKILL))
         self._drop_kernel()
@@ -232,7 +225,8 @@ class NativeProcess:
         except TimeoutError:
             await self.kill()
             facts = Exit(broken="it stopped answering")
-        broken = self.kernel.ended.result() if self.kernel and self.kernel.ended.done() else facts.broken
+        said = self.kernel.ended.result() if self.kernel and self.kernel.ended.done() else None
+        broken = said or facts.broken
         kills = self.group.out_of_memory_kills() if self.group and self.group.joins else 0
         oom = kills > self._oom_kills and facts.signal == signal.SIGKILL
         return Exit(facts.code, facts.signal, oom, broken)
@@ -246,6 +240,15 @@ class NativeProcess:
             self._kills.append(killed)
             self._tell_keeper({"op": "kill", "spare": spare})
         return killed
+
+    async def _end_keeper(self) -> None:
+        self._let_go_of_keeper()
+        keeper, self.keeper = self.keeper, -1
+        if keeper >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(keeper, signal.SIGKILL)
+            await gone(keeper, KILL_TIMEOUT_S)
+            os.close(keeper)
 
     def _let_go_of_keeper(self) -> None:
         if self.control is not None:
