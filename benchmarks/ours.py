@@ -51,7 +51,8 @@ class Belljar:
         process = self._here.host.sessions[sandbox.id].process
         assert isinstance(process, NativeProcess)
         assert process.kernel is not None
-        return [_pid(process.keeper), _pid(process.kernel.pidfd)]
+        assert process.keeper is not None
+        return [_pid(process.keeper.pidfd), _pid(process.kernel.pidfd)]
 
     async def _warm_up(self) -> None:
         engine = await self._here.host.registry.choose(ENGINE)

@@ -77,10 +77,12 @@ class BackgroundLoop:
 
 async def _await_elsewhere(future: concurrent.futures.Future[T]) -> T:
     """For trio: wait in a worker thread, and pass a cancellation on."""
+    import anyio
     import anyio.to_thread
 
     try:
-        return await anyio.to_thread.run_sync(future.result, abandon_on_cancel=True)
+        limiter = anyio.CapacityLimiter(1)  # its own: the shared one would let no interrupt through behind many runs
+        return await anyio.to_thread.run_sync(future.result, abandon_on_cancel=True, limiter=limiter)
     finally:
         if not future.done():
             future.cancel()

@@ -10,7 +10,7 @@ from belljar.errors import InvalidRequest
 from belljar.limits import check
 
 MAX_CODE_BYTES = 8 << 20
-MAX_TEXT_BYTES = 32 << 20
+MAX_TEXT_BYTES = 8 << 20
 
 T = TypeVar("T")
 

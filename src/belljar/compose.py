@@ -15,7 +15,7 @@ from belljar.engines.base import EngineHealth
 from belljar.errors import InvalidRequest
 from belljar.host.host import Host
 from belljar.packages import base
-from belljar.packages.environment import Environment
+from belljar.packages.environment import Environment, default_python
 from belljar.policy import Policy
 from belljar.settings import Settings
 
@@ -36,6 +36,8 @@ class LocalHost:
         """What a sandbox with this policy imports from; prepared first when it must be."""
         if policy.packages == "none":
             return Environment(python())
+        if policy.packages != "auto":
+            raise InvalidRequest("a list of packages is not part of this version; use packages='auto' or 'none'")
         if self._base is None:
             self._base = base.base_environment(python(), self.settings.cache_dir)
         return self._base
@@ -99,9 +101,7 @@ def is_prepared() -> bool:
 
 def python() -> Path:
     """The CPython that sandboxes get when they do not ask for another: the one this process runs on."""
-    import sys
-
-    return Path(os.path.realpath(sys.executable))
+    return Path(default_python())
 
 
 def check_host(host: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,7 +48,7 @@ class AsyncFiles:
     async def list(self, path: str = "") -> Listing:
         """Everything beneath a folder; links are listed, not followed."""
         name = "" if path in ("", ".", WORKSPACE, f"{WORKSPACE}/") else plain_path(path)
-        return await self._sandbox._there(lambda session: session.list_files(name, MAX_ENTRIES))
+        return await self._sandbox._there(lambda session: session.process.workspace.list(name, MAX_ENTRIES))
 
     async def delete(self, path: str) -> None:
         """Remove a file, a link, or a folder with all it has."""
@@ -57,10 +58,8 @@ class AsyncFiles:
     async def upload(self, source: str | Path, path: str | None = None) -> None:
         """Copy a file of this machine into the workspace, under its own name unless told otherwise."""
         local = Path(source)
-        size = local.stat().st_size
-        if size > MAX_READ_BYTES:
-            raise FileTooLarge(f"{local.name} has {size:,} bytes; at most {MAX_READ_BYTES:,} are uploaded at once")
-        await self.write(path or local.name, local.read_bytes())
+        data = await self._sandbox._there(lambda _: asyncio.to_thread(_read_local, local))
+        await self.write(path or local.name, data)
 
     async def download(self, path: str, target: str | Path) -> Path:
         """Copy a file of the workspace to this machine; a folder as target keeps the file's name."""
@@ -68,7 +67,7 @@ class AsyncFiles:
         local = Path(target)
         if local.is_dir():
             local = local / plain_path(path).rpartition("/")[2]
-        local.write_bytes(data)
+        await self._sandbox._there(lambda _: asyncio.to_thread(local.write_bytes, data))
         return local
 
 
@@ -107,6 +106,15 @@ class Files:
         return local
 
 
+def _read_local(local: Path) -> bytes:
+    if not local.is_file() and local.exists():
+        raise InvalidRequest(f"{local} is not a regular file; only those are uploaded")
+    size = local.stat().st_size
+    if size > MAX_READ_BYTES:
+        raise FileTooLarge(f"{local.name} has {size:,} bytes; at most {MAX_READ_BYTES:,} are uploaded at once")
+    return local.read_bytes()
+
+
 def plain_path(path: str) -> str:
     """A path within the workspace, without any way out of it.
 
@@ -126,7 +134,7 @@ def plain_path(path: str) -> str:
     if "\0" in path or ".." in path.replace("\\", "/").split("/"):
         raise PathRefused(f"{path!r} is not a path")
     encoded = [part.encode("utf-8", "surrogateescape") if is_encodable(part) else b"" for part in parts]
-    if not all(encoded) or max(map(len, encoded)) > MAX_NAME_BYTES or sum(map(len, encoded)) > MAX_PATH_BYTES:
+    if not all(encoded) or max(map(len, encoded)) > MAX_NAME_BYTES or len(b"/".join(encoded)) >= MAX_PATH_BYTES:
         raise PathRefused(f"the path {path[:80]!r} is too long, or cannot be written as bytes")
     return "/".join(parts)
 

@@ -21,7 +21,15 @@ class Policy:
     mounts: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if isinstance(self.network, str) or not all(isinstance(host, str) for host in self.network):
+        if not _is_list_of_texts(self.network):
             raise InvalidRequest(f"network must be a list of host names, not {self.network!r}")
-        if isinstance(self.packages, str) and self.packages not in ("auto", "none"):
+        if self.packages not in ("auto", "none") and not _is_list_of_texts(self.packages):
             raise InvalidRequest(f'packages must be "auto", "none" or a list of names, not {self.packages!r}')
+        if not isinstance(self.mounts, Mapping) or not _is_list_of_texts([*self.mounts, *self.mounts.values()]):
+            raise InvalidRequest(f"mounts must map paths inside to folders of this machine, not {self.mounts!r}")
+
+
+def _is_list_of_texts(given: object) -> bool:
+    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+        return False
+    return all(isinstance(item, str) for item in given)

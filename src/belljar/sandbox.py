@@ -21,7 +21,6 @@ from belljar.policy import Policy
 
 T = TypeVar("T")
 OnEvent = Callable[[Event], None]
-_UNSET: Any = object()
 
 
 class AsyncSandbox:
@@ -74,7 +73,7 @@ class AsyncSandbox:
         timeout: float | None = None,
         stdin: str | None = None,
         env: Mapping[str, str] | None = None,
-        args: Any = _UNSET,
+        args: Any = None,
         files: Mapping[str, Content] | None = None,
         packages: Sequence[str] | None = None,
         cwd: str | None = None,
@@ -93,7 +92,7 @@ class AsyncSandbox:
             timeout_s=check_timeout(timeout, self._limits.timeout_s),
             stdin=check_text("stdin", stdin),
             env=check_environment(env),
-            args=() if args is _UNSET else (check_json("args", args),),
+            args=() if args is None else (check_json("args", args),),
             files=checked_files(files),
             cwd=check_text("cwd", cwd),
         )

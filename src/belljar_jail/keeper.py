@@ -42,7 +42,7 @@ def keep(control: socket.socket, go: socket.socket, order: wire.Message, cgroups
             return
         workspace = _build(order, cgroups)
     except OSError as failure:
-        wire.send(control, {"op": "failed", "error": str(failure), "errno": failure.errno})
+        wire.send(control, {"op": "failed", "error": str(failure)})
         return
     _forget_descriptors(keep={control.fileno(), workspace})
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
@@ -140,10 +140,6 @@ def _serve(control: socket.socket) -> None:
                 elif message["op"] == "kill":
                     _kill(kernel if message.get("spare") else None)
                     wire.send(control, {"op": "killed"})
-                elif message["op"] == "resize":
-                    linux.mount(
-                        None, "/workspace", None, linux.MS_REMOUNT | linux.MS_NOSUID | linux.MS_NODEV, _size(message)
-                    )
 
 
 def _kill(spared: int | None) -> None:
@@ -152,7 +148,7 @@ def _kill(spared: int | None) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)
         return
-    for _ in range(100):  # a fork bomb may outrun a few rounds
+    for _ in range(100):  # the dying take a moment, and a fork bomb may outrun a few rounds
         others = [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, spared)]
         others = [pid for pid in others if not _is_zombie(pid)]
         if not others:
@@ -161,7 +157,8 @@ def _kill(spared: int | None) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         _reap()
-    os.kill(-1, signal.SIGKILL)
+        time.sleep(0.002)
+    _kill(None)
 
 
 def _is_zombie(pid: int) -> bool:

@@ -19,6 +19,7 @@ OUTER = linux.CLONE_NEWNS | linux.CLONE_NEWPID | linux.CLONE_NEWNET | linux.CLON
 
 def main(descriptor: int) -> None:
     """Take the plan from the host and build what it says."""
+    linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)  # a fork of the host may hold the socket whose end we wait for
     control = socket.socket(fileno=descriptor)
     received = wire.receive(control)
     if received is None:
@@ -27,7 +28,7 @@ def main(descriptor: int) -> None:
     try:
         _launch(control, plan)
     except OSError as failure:
-        wire.send(control, {"op": "failed", "error": str(failure), "errno": failure.errno})
+        wire.send(control, {"op": "failed", "error": str(failure)})
         raise SystemExit(1) from None
 
 
@@ -66,7 +67,7 @@ def _launch(control: socket.socket, plan: wire.Message) -> None:
         program = f"from belljar_jail.zygote import main; main({control.fileno()})"
         os.execve(plan["python"], [plan["python"], "-I", "-B", "-c", program], plan["env"])
     except OSError as failure:
-        wire.send(control, {"op": "failed", "error": str(failure), "errno": failure.errno})
+        wire.send(control, {"op": "failed", "error": str(failure)})
     finally:
         os._exit(1)
 

@@ -46,7 +46,7 @@ _NUMBERS = {  # x86_64, aarch64
     "landlock_restrict_self": (446, 446),
     "openat2": (437, 437),
 }
-SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long

@@ -57,10 +57,11 @@ def test_the_hosts_environment_is_not_inside(sandbox: Sandbox, monkeypatch: pyte
         assert "BELLJAR_CANARY" not in fresh.run("import os; dict(os.environ)").value
 
 
-def test_args_are_json_and_none_counts(sandbox: Sandbox):
+def test_args_are_json_for_one_run_and_none_means_no_args(sandbox: Sandbox):
     given = {"rows": [1, 2.5, None, "ä\ud800"], "deep": {"er": True}}
     assert sandbox.run("_args", args=given).value == given
-    assert sandbox.run("_args is None", args=None).value is True
+    assert sandbox.run("'_args' in globals()", args=None).value is False
+    assert sandbox.run("_args == 0", args=0).value is True
 
 
 def test_stdin_feeds_input_and_ends(sandbox: Sandbox):
@@ -134,11 +135,11 @@ def test_python_alone_has_no_packages():
 
 def test_usage_is_plausible(sandbox: Sandbox):
     used = sandbox.run("import time; time.sleep(0.2); sum(range(3_000_000))").usage
-    assert 0.2 <= used.wall_s < 5
+    assert 0.2 <= used.wall_s < 30
     assert 0.005 < used.cpu_s <= used.wall_s + 0.1
     assert 1 << 20 < used.peak_memory_bytes <= 512 << 20
-    idle = sandbox.run("time.sleep(0.3)").usage
-    assert idle.cpu_s < 0.2
+    idle = sandbox.run("time.sleep(1)").usage
+    assert idle.cpu_s < idle.wall_s / 2  # sleeping is not working
 
 
 def test_output_over_the_cap_is_dropped_and_said():

@@ -232,9 +232,6 @@ def test_a_fork_of_a_zygote_serves_and_captures_figures(start):
 
 
 def test_the_kernel_is_light_to_import():
-    code = "import time; t = time.process_time(); import belljar_kernel.entry; print(time.process_time() - t)"
     env = {**os.environ, "PYTHONPATH": str(Path(belljar_kernel.__file__).parents[1])}
     heavy = "import sys, belljar_kernel.entry; print({'inspect', 'asyncio', 'decimal', 'dataclasses', 'typing', 'hashlib'} & set(sys.modules))"
-    seconds = min(float(subprocess.check_output([sys.executable, "-c", code], env=env)) for _ in range(3))
-    assert seconds < 0.5
     assert subprocess.check_output([sys.executable, "-S", "-c", heavy], env=env).decode() == "set()\n"

@@ -97,4 +97,4 @@ def test_peak_memory_and_cpu_time_are_seen_from_outside(sandbox: Sandbox):
     ran = sandbox.run("x = b'x' * (200 << 20)\nlen(x)")
     assert 200 << 20 < ran.usage.peak_memory_bytes < 400 << 20
     ran = sandbox.run("import time\nbegan = time.process_time()\nwhile time.process_time() - began < 0.5: pass")
-    assert 0.45 < ran.usage.cpu_s < 1.5
+    assert 0.45 < ran.usage.cpu_s < ran.usage.wall_s + 0.1  # one thread: at most as long as it took

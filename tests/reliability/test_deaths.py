@@ -51,7 +51,7 @@ def kernel_pid(sandbox: Sandbox) -> int:
 
 def keeper_pid(sandbox: Sandbox) -> int:
     process: Any = sandbox._core._session.process
-    return pid_of(process.keeper)
+    return pid_of(process.keeper.pidfd)
 
 
 def pid_of(pidfd: int) -> int:

@@ -153,8 +153,12 @@ class KernelProcess(Protocol):
     async def kill(self) -> None:
         """End the kernel and everything it started; the workspace stays."""
 
-    async def restart(self) -> None:
-        """Start a fresh kernel in the same walls and workspace; the old one must be gone."""
+    async def restart(self) -> bool:
+        """Start a fresh kernel in the same walls and workspace; False when those were gone too, and made anew.
+
+        Raises:
+            StartFailed: when it did not come up; it may be tried again.
+        """
 
     def sample(self) -> Sample:
         """What the sandbox has used so far."""

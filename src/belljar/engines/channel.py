@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import struct
 from typing import Any, NoReturn
 
 from belljar.engines.base import Event
 
-MAX_FRAME = 64 << 20
+MAX_FRAME = 32 << 20
 MAX_DEPTH = 100
+MAX_PARTS = 2_000_000  # a list of nothing is two bytes in a frame, and dozens here
 EVENT_TYPES = frozenset({"walls", "hello", "stdout", "stderr", "result", "done"})
 _HEADER = struct.Struct(">I")
+_STRING = re.compile(rb'"[^"]*"')
 
 
 class BrokenProtocol(Exception):
@@ -55,11 +59,14 @@ def decode(body: bytes) -> Event:
     Raises:
         BrokenProtocol: when it is not one.
     """
+    if _has_too_many_parts(body):
+        raise BrokenProtocol(f"a frame of more than {MAX_PARTS} parts")
     try:
-        event = json.loads(body, parse_constant=_refuse_constant)
+        event: Event = json.loads(body.decode(), parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as failure:
         raise BrokenProtocol(f"a frame that is not JSON: {type(failure).__name__}") from None
-    if not isinstance(event, dict) or event.get("type") not in EVENT_TYPES or type(event.get("id")) is not int:
+    kind, number = (event.get("type"), event.get("id")) if isinstance(event, dict) else (None, None)
+    if not isinstance(kind, str) or kind not in EVENT_TYPES or type(number) is not int:
         raise BrokenProtocol("a frame that is not an event")
     if event["type"] in ("stdout", "stderr") and not isinstance(event.get("text"), str):
         raise BrokenProtocol("an output event without text")
@@ -79,6 +86,25 @@ def _check_depth(event: Event) -> None:
         if not level:
             return
     raise BrokenProtocol(f"JSON nested deeper than {MAX_DEPTH}")
+
+
+def _has_too_many_parts(body: bytes) -> bool:
+    """Told before it is parsed, and in linear time: what is in strings does not count."""
+    if _parts(body) <= MAX_PARTS:
+        return False
+    bare = body.replace(rb"\\", b"").replace(rb"\"", b"")
+    return bare.count(b'"') > 4 * MAX_PARTS or _parts(_STRING.sub(b"", bare)) > MAX_PARTS
+
+
+def _parts(body: bytes) -> int:
+    return body.count(b",") + body.count(b"[") + body.count(b"{")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(text)
+    return number
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import replace
 
 from belljar.engines.base import Engine, EngineHealth, Spec
 from belljar.engines.registry import FACTORIES, Registry
-from belljar.errors import SandboxError
+from belljar.errors import SandboxClosed, SandboxError, StartFailed
 from belljar.host.pool import Pool
 from belljar.host.session import Session
 from belljar.limits import Limits
 from belljar.packages.environment import Environment
-from belljar.policy import Policy
 from belljar.settings import Settings
+
+READY_TIMEOUT_S = 60
 
 
 class Host:
@@ -26,6 +26,7 @@ class Host:
         self.sessions: dict[str, Session] = {}
         self._pools: dict[tuple[str, str], Pool] = {}
         self._warming: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._closed = False
 
     async def create(self, engine_name: str, spec: Spec) -> Session:
         """A sandbox, from the pool when one fits.
@@ -42,6 +43,9 @@ class Host:
         if process is None:
             process = await engine.start(spec)
         session = Session(engine.name, spec, process)
+        if self._closed:
+            await session.close()
+            raise SandboxClosed("the host was closed while the sandbox started")
         self.sessions[spec.id] = session
         if not is_pooled or spec.env or spec.limits != Limits():
             try:
@@ -62,17 +66,26 @@ class Host:
         return [await self.registry.get(name).check() for name in FACTORIES]
 
     async def ready(self, engine_name: str, environment: Environment) -> None:
-        """Wait until the next sandbox of this kind comes from a full pool."""
+        """Wait until the next sandbox of this kind comes from a full pool.
+
+        Raises:
+            StartFailed: when that does not come about.
+        """
         engine = await self.registry.choose(engine_name)
         self._prepare_more(engine, environment)
         key = (engine.name, environment.digest)
         await self._warming[key]
-        while self._pools[key].ready < self._pools[key].size:
-            self._pools[key].refill()
-            await asyncio.sleep(0.005)
+        try:
+            async with asyncio.timeout(READY_TIMEOUT_S):
+                while self._pools[key].ready < self._pools[key].size:
+                    self._pools[key].refill()
+                    await asyncio.sleep(0.005)
+        except TimeoutError:
+            raise StartFailed(f"no sandbox could be kept ready within {READY_TIMEOUT_S} s") from None
 
     async def close(self) -> None:
         """End everything this host owns."""
+        self._closed = True
         for task in self._warming.values():
             task.cancel()
         await asyncio.gather(*self._warming.values(), return_exceptions=True)
@@ -89,9 +102,9 @@ class Host:
             self._warming[key] = asyncio.get_running_loop().create_task(self._warm(engine, environment))
 
     async def _warm(self, engine: Engine, environment: Environment) -> None:
-        with contextlib.suppress(SandboxError, TimeoutError):
+        with contextlib.suppress(SandboxError, TimeoutError, OSError):
             await engine.warm_up(environment)
         key = (engine.name, environment.digest)
-        template = Spec("", environment, Limits(), replace(Policy()), {})
+        template = Spec("", environment)
         self._pools[key] = Pool(engine, template, self.settings.pool_size)
         self._pools[key].refill()

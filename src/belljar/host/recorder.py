@@ -10,6 +10,7 @@ from belljar.engines.base import Event, OnEvent
 from belljar.execution import ChangedFile, Execution, ExecutionError, Result
 
 RESULTS_BYTES = 16 << 20
+VALUE_BYTES = 1 << 20
 MAX_RESULTS = 1000
 MAX_FILES = 1000
 CODES = frozenset({
@@ -49,7 +50,11 @@ class Recorder:
             execution.status = "error"
         if execution.error is not None and execution.error.code == "MEMORY_ERROR":
             execution.status = "out_of_memory"
-        execution.value = done.get("value")
+        value = done.get("value")
+        if _weight(value) <= VALUE_BYTES:
+            execution.value = value
+        else:
+            execution.truncated = True
         code = done.get("exit_code")
         execution.exit_code = code if type(code) is int and -(2**31) <= code < 2**32 else 1
         execution.truncated = execution.truncated or done.get("truncated") is True
@@ -73,7 +78,7 @@ class Recorder:
         if not isinstance(data, dict) or not isinstance(metadata, dict):
             return None
         data = {mime: content for mime, content in data.items() if _is_well_formed(mime, content)}
-        size = sum(_weight(content) for content in data.values()) + _weight(metadata)
+        size = sum(len(mime) + _weight(content) for mime, content in data.items()) + _weight(metadata)
         if size > self._results_left or len(self.execution.results) >= MAX_RESULTS:
             self.execution.truncated = True
             return None
@@ -103,10 +108,10 @@ def _error(given: object) -> ExecutionError | None:
         value=_text(given.get("value")),
         traceback=_text(given.get("traceback")),
         line=line if type(line) is int and line > 0 else None,
-        code=code if code in CODES else "RUNTIME_ERROR",
+        code=code if isinstance(code, str) and code in CODES else "RUNTIME_ERROR",
     )
     if error.code == "MODULE_NOT_FOUND":
-        error.hint = "add the distribution that has this module to packages, or write it as a file into the workspace"
+        error.hint = "the sandbox has no such module: write it as a file into the workspace, or do without it"
     return error
 
 

@@ -10,14 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from belljar.engines import exits
-from belljar.engines.base import Event, KernelExited, KernelProcess, Listing, OnEvent, Spec, ignore
+from belljar.engines.base import Event, KernelExited, KernelProcess, OnEvent, Spec, ignore
 from belljar.errors import SandboxClosed, SandboxError, StartFailed
 from belljar.execution import Completion, Execution, State, Usage, Variable
 from belljar.host.recorder import RESULTS_BYTES, Recorder
 
+_NONE = type(None)
 StoppedBy = Literal["deadline", "caller", "listener"]
 
 GRACE_S = 1.0
+MAX_ROWS = 10_000
 DATA_SHARE = 0.9  # of the memory limit: a MemoryError that keeps the state comes before the kill that does not
 
 
@@ -56,10 +58,10 @@ class Session:
         self._running: asyncio.Task[Event] | None = None
         self._stop = Stop()
 
-    async def configure(self, warm: bool = False) -> None:
+    async def configure(self) -> None:
         """Give a fresh kernel its environment and limits."""
         try:
-            await self.process.request(configuration(self.process, self.spec, warm), ignore)
+            await self.process.request(configuration(self.process, self.spec, warm=False), ignore)
         except KernelExited as ended:
             raise StartFailed(f"the kernel ended while it was being set up: {ended.exit}") from None
 
@@ -98,17 +100,15 @@ class Session:
     async def complete(self, code: str, cursor: int) -> list[Completion]:
         """Ways to go on from the cursor."""
         done = await self._ask({"type": "complete", "code": code, "cursor": cursor})
-        return _checked(Completion, done.get("completions"), {"text": str, "start": int, "end": int, "type": str})
+        rows = _rows(done.get("completions"), {"text": (str,), "start": (int,), "end": (int,), "type": (str,)})
+        return [Completion(**row) for row in rows if 0 <= row["start"] <= row["end"] <= len(code)]
 
     async def variables(self) -> list[Variable]:
         """The names that user code made."""
         done = await self._ask({"type": "variables"})
-        return _checked(Variable, done.get("variables"), {"name": str, "type": str})
-
-    async def list_files(self, path: str, max_entries: int) -> Listing:
-        """Everything beneath a folder of the workspace."""
-        self._check_open()
-        return await self.process.workspace.list(path, max_entries)
+        kinds = {"name": (str,), "type": (str,), "preview": (str, _NONE), "size": (int, _NONE), "shape": (list, _NONE)}
+        rows = _rows(done.get("variables"), kinds)
+        return [Variable(**row) for row in rows if all(type(side) is int for side in row["shape"] or [])]
 
     async def close(self) -> None:
         """End the sandbox. Idempotent."""
@@ -138,7 +138,7 @@ class Session:
             raise
         else:
             recorder.finish(done)
-            if stop.by is not None:
+            if stop.by == "deadline" or (stop.by is not None and done.get("interrupted") is True):
                 _tell_stop(execution, run, stop.by)
         finally:
             deadline.cancel()
@@ -190,22 +190,30 @@ class Session:
         if self.process.alive:
             return "kept", None
         reason = self._lost or "the sandbox's Python had ended"
-        await self.process.restart()
+        kept = await self.process.restart()
         await self.configure()
         self._lost = None
-        return "reset", f"a fresh Python was started: {reason}"
+        return "reset", f"a fresh Python was started{'' if kept else ', and the files are lost'}: {reason}"
 
     async def _ask(self, request: dict[str, Any]) -> Event:
+        """A Request beside runs. It is seen through even when its caller goes away: an answer is due, and read."""
         async with self._turn:
             await self._revive()
+            task = asyncio.get_running_loop().create_task(self.process.request(request, ignore))
+            watch = asyncio.get_running_loop().create_task(self._watch(task))
             try:
-                return await asyncio.wait_for(self.process.request(request, ignore), self.spec.limits.timeout_s)
+                return await asyncio.shield(task)
             except KernelExited as ended:
-                self._lost = str(ended.exit)
-            except TimeoutError:
-                await self.process.kill()
-                self._lost = "it did not answer in time"
-        return {}
+                self._lost = exits.explain(ended.exit, self.spec.limits)[1].value
+                raise SandboxError(f"the sandbox's Python ended while it was asked: {self._lost}") from None
+            finally:
+                await asyncio.shield(watch)
+
+    async def _watch(self, task: asyncio.Task[Event]) -> None:
+        """Give a question the time of a run, then take the ladder."""
+        await asyncio.wait({task}, timeout=self.spec.limits.timeout_s)
+        if not task.done():
+            await self._climb(task)
 
     def _check_open(self) -> None:
         if self.closed:
@@ -246,13 +254,12 @@ def _raise_failure(recorder: Recorder) -> None:
         raise SandboxError(f"on_event raised {type(recorder.failure).__name__}") from recorder.failure
 
 
-def _checked(kind: Any, rows: object, required: dict[str, type]) -> list[Any]:
-    """Values of a dataclass from rows that came from inside; odd rows are left out."""
-    if not isinstance(rows, list):
+def _rows(given: object, kinds: dict[str, tuple[type, ...]]) -> list[dict[str, Any]]:
+    """Rows that came from inside, with exactly these fields of exactly these types; odd ones are left out."""
+    if not isinstance(given, list):
         return []
-    names = set(kind.__dataclass_fields__)
     return [
-        kind(**{name: value for name, value in row.items() if name in names})
-        for row in rows[:10_000]
-        if isinstance(row, dict) and all(type(row.get(name)) is type_ for name, type_ in required.items())
+        {name: row.get(name) for name in kinds}
+        for row in given[:MAX_ROWS]
+        if isinstance(row, dict) and all(type(row.get(name)) in types for name, types in kinds.items())
     ]

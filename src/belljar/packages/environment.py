@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,3 +20,8 @@ class Environment:
     digest: str = "bare"
     packages: tuple[str, ...] = ()
     warm: tuple[str, ...] = ()
+
+
+def default_python() -> str:
+    """The CPython that this process runs on, without its virtual environment."""
+    return os.path.realpath(sys.executable)

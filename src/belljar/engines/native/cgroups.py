@@ -66,7 +66,8 @@ class Group:
     def open(self) -> None:
         """Open what is needed often: the files to join by, and those that tell the usage."""
         folders = dict.fromkeys(self.folders.values())
-        self.joins = [os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for folder in folders]
+        for folder in folders:
+            self.joins.append(os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
         cpu = "cpu.stat" if self.version == 2 else "cpuacct.usage"
         peak = "memory.peak" if self.version == 2 else "memory.max_usage_in_bytes"
         self._cpu = os.open(self.folders["cpu" if self.version == 2 else "cpuacct"] / cpu, os.O_RDONLY | os.O_CLOEXEC)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import subprocess
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
 
 from belljar.engines.base import EngineHealth, KernelProcess, Spec
 from belljar.engines.native import cgroups, inside, interpreter, layout
@@ -13,6 +17,8 @@ from belljar.engines.native.process import NativeProcess
 from belljar.errors import EngineUnavailable, InvalidRequest, StartFailed
 from belljar.packages.environment import Environment
 from belljar.settings import Settings
+
+T = TypeVar("T")
 
 NAME = "native"
 ID_BASE, ID_COUNT = 1_000_000_000, 65_536
@@ -30,7 +36,7 @@ class NativeEngine:
         self._jails: dict[str, asyncio.Task[Jail]] = {}
         self._hierarchy: cgroups.Hierarchy | None = None
         self._looked_for_cgroups = False
-        self._degraded: tuple[str, ...] | None = None
+        self._admission: asyncio.Task[tuple[str, ...]] | None = None
 
     async def check(self) -> EngineHealth:
         """Prove each layer by trying to break it; the proof is kept as long as it holds."""
@@ -38,7 +44,9 @@ class NativeEngine:
 
     async def start(self, spec: Spec) -> KernelProcess:
         """Build a sandbox, from the warm zygote when it is up, else from the bare one."""
-        degraded = await self._admit()
+        if self._admission is None or (self._admission.done() and self._admission.exception() is not None):
+            self._admission = asyncio.ensure_future(self._admit())
+        degraded = await asyncio.shield(self._admission)
         if spec.policy.mounts or spec.policy.network:
             raise InvalidRequest("this engine does not do mounts and network yet; leave both empty")
         return await self._start(spec, degraded)
@@ -55,11 +63,6 @@ class NativeEngine:
         if environment.warm:
             jail = await self._jail(environment)
             await jail.warm_up()
-
-    def is_warm(self, environment: Environment) -> bool:
-        """Whether the next sandbox comes with the heavy modules imported."""
-        task = self._jails.get(environment.digest)
-        return task is not None and task.done() and not task.exception() and task.result().best() is task.result().warm
 
     async def close(self) -> None:
         """End every jail, and with it every sandbox."""
@@ -78,21 +81,23 @@ class NativeEngine:
         Raises:
             EngineUnavailable: when one is missing without it.
         """
-        if self._degraded is None:
-            health = await self.check()
-            missing = tuple(layer.name for layer in health.missing)
-            if not health.available or (missing and not self.settings.allow_degraded):
-                raise EngineUnavailable(_refusal(health), health)
-            self._degraded = missing
-        return self._degraded
+        health = await self.check()
+        missing = tuple(layer.name for layer in health.missing)
+        if not health.available or (missing and not self.settings.allow_degraded):
+            raise EngineUnavailable(_refusal(health), health)
+        return missing
 
     async def _start(self, spec: Spec, degraded: tuple[str, ...]) -> NativeProcess:
         jail = await self._jail(spec.environment)
         hierarchy = self._cgroups(jail)
         if hierarchy is None and "memory" not in degraded:  # a remembered proof does not know that it went away
             raise StartFailed(f"{cgroups.NONE_WRITABLE}, so nothing would hold this sandbox to its limits")
-        group = hierarchy.make(spec.id, spec.limits) if hierarchy else None
-        process = NativeProcess(jail, group, spec, degraded)
+        try:
+            group = hierarchy.make(spec.id, spec.limits) if hierarchy else None
+        except OSError as failure:
+            self._looked_for_cgroups = False  # it may have been taken away: look again next time
+            raise StartFailed(f"no control group could be made for the sandbox: {failure}") from failure
+        process = NativeProcess(jail, partial(self._jail, spec.environment), group, spec, degraded)
         await process.start()
         return process
 
@@ -120,9 +125,10 @@ class NativeEngine:
             await former.result().close()
         _raise_open_files()
         cache = self.settings.cache_dir
-        python = interpreter.probe(environment.python, cache)
+        python = await _off_loop(interpreter.probe, environment.python, cache)
+        folder = await _off_loop(inside.prepare, python, cache)
         plan = JailPlan(
-            steps=layout.plan(python, inside.prepare(python, cache), environment.site),
+            steps=layout.plan(python, folder, environment.site),
             host_python=python.executable,
             guest_python=layout.guest_python(python),
             env=layout.guest_environment(python),
@@ -131,6 +137,18 @@ class NativeEngine:
             command_prefix=tuple(cgroups.scope_command()),
         )
         return await Jail.launch(plan)
+
+
+async def _off_loop(function: Callable[..., T], *args: Any) -> T:
+    """Work that runs programs or copies files, the first time.
+
+    Raises:
+        StartFailed: instead of what the system said.
+    """
+    try:
+        return await asyncio.to_thread(function, *args)
+    except (OSError, subprocess.SubprocessError) as failure:
+        raise StartFailed(f"the jail could not be prepared: {failure}") from failure
 
 
 def _is_over(task: asyncio.Task[Jail]) -> bool:
@@ -152,5 +170,5 @@ def _refusal(health: EngineHealth) -> str:
     rows = [f"{layer.name}: {layer.detail}" + (f" (fix: {layer.fix})" if layer.fix else "") for layer in health.missing]
     return (
         "the native engine does not start, because a wall is missing. " + "; ".join(rows) + ". "
-        "Fix it, use engine='wasm', or accept it with BELLJAR_ALLOW_DEGRADED=1 (it then shows in every Execution)"
+        "Fix it, or accept it with BELLJAR_ALLOW_DEGRADED=1 (it then shows in every Execution)"
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import secrets
 import socket
@@ -16,11 +15,11 @@ from pathlib import Path
 from belljar.engines.base import EngineHealth, KernelExited, Layer, Spec, ignore
 from belljar.engines.native import inside
 from belljar.engines.native.cgroups import NONE_WRITABLE, NoCgroups, find, own_name, scope_command
-from belljar.engines.native.jail import default_python
 from belljar.engines.native.process import NativeProcess
+from belljar.engines.native.remembered import recall, remember
 from belljar.errors import StartFailed
 from belljar.limits import Limits
-from belljar.packages.environment import Environment
+from belljar.packages.environment import Environment, default_python
 from belljar.settings import Settings
 from belljar_jail import landlock, linux
 
@@ -57,17 +56,13 @@ class Health:
         """A proof that still holds, or a new one."""
         if os.uname().sysname != "Linux" or linux.MACHINE not in ("x86_64", "aarch64"):
             detail = f"needs Linux on x86_64 or aarch64; this is {os.uname().sysname} on {linux.MACHINE}"
-            return EngineHealth("native", False, (Layer("linux", False, detail, "use engine='wasm'"),))
+            return EngineHealth("native", False, (Layer("linux", False, detail),))
         remembered = self.settings.cache_dir / "proofs" / f"{self._key()}.json"
-        if remembered.exists():
-            layers = tuple(Layer(**row) for row in json.loads(remembered.read_text()))
-            return EngineHealth("native", True, layers)
+        with contextlib.suppress(TypeError):
+            return EngineHealth("native", True, tuple(Layer(**row) for row in recall(remembered)))
         health = await self._try_everything(make)
         if health.available and not health.missing:
-            remembered.parent.mkdir(parents=True, exist_ok=True)
-            fresh = remembered.with_suffix(f".{os.getpid()}")
-            fresh.write_text(json.dumps([asdict(layer) for layer in health.layers]))
-            fresh.replace(remembered)
+            remember(remembered, [asdict(layer) for layer in health.layers])
         return health
 
     def _key(self) -> str:
@@ -77,7 +72,7 @@ class Health:
             str(os.getuid()),
             Path("/proc/self/cgroup").read_text(),
             inside.digest(),
-            hashlib.sha256(_PROBES.read_bytes()).hexdigest(),
+            *(hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(Path(__file__).parent.glob("*.py"))),
             default_python(),
             str(landlock.abi()),
         ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from belljar.engines.native.remembered import recall, remember
 from belljar.errors import StartFailed
 
 _QUESTION = """
@@ -32,11 +34,6 @@ class Interpreter:
     site_dirs: list[str]
     library_dir: str | None
 
-    @property
-    def minor(self) -> str:
-        """Its version as `3.11`."""
-        return ".".join(self.version.split(".")[:2])
-
 
 def probe(python: Path, cache_dir: Path) -> Interpreter:
     """What `python` says of itself.
@@ -47,14 +44,11 @@ def probe(python: Path, cache_dir: Path) -> Interpreter:
     facts = python.stat()
     name = f"{os.path.realpath(python).strip('/').replace('/', '-')}-{facts.st_size}-{facts.st_mtime_ns}.json"
     remembered = cache_dir / "interpreters" / name
-    if remembered.exists():
-        return Interpreter(**json.loads(remembered.read_text()))
+    with contextlib.suppress(TypeError):
+        return Interpreter(**recall(remembered))
     done = subprocess.run([str(python), "-I", "-c", _QUESTION], capture_output=True, text=True, timeout=30, env={})
     if done.returncode:
         raise StartFailed(f"{python} does not run as a Python: {done.stderr.strip()[-300:]}")
     interpreter = Interpreter(**json.loads(done.stdout))
-    remembered.parent.mkdir(parents=True, exist_ok=True)
-    fresh = remembered.with_suffix(f".{os.getpid()}")
-    fresh.write_text(json.dumps(asdict(interpreter)))
-    fresh.replace(remembered)
+    remember(remembered, asdict(interpreter))
     return interpreter

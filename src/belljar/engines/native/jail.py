@@ -8,7 +8,6 @@ import itertools
 import os
 import socket
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +41,15 @@ class JailPlan:
 
 
 @dataclass
+class Made:
+    """A process that was made inside, with the descriptors that came along, and how it will end."""
+
+    pid: int
+    descriptors: list[int]
+    exit: asyncio.Future[Exit]
+
+
+@dataclass
 class Zygote:
     """One forking server inside (process 1 is one too): orders out, answers and exits in."""
 
@@ -49,7 +57,7 @@ class Zygote:
     ready: asyncio.Future[None]
     failure: str | None = None
     _orders: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
-    _answers: dict[int, asyncio.Future[tuple[wire.Message, list[int]]]] = field(default_factory=dict)
+    _answers: dict[int, asyncio.Future[Made]] = field(default_factory=dict)
     _exits: dict[int, asyncio.Future[Exit]] = field(default_factory=dict)
 
     @classmethod
@@ -67,8 +75,8 @@ class Zygote:
         """Whether it says it is ready and has not gone."""
         return self.ready.done() and self.ready.exception() is None and self.failure is None
 
-    async def order(self, op: str, descriptors: list[int], **fields: Any) -> tuple[wire.Message, list[int]]:
-        """Have something made; the answer and the descriptors that came with it.
+    async def order(self, op: str, descriptors: list[int], **fields: Any) -> Made:
+        """Have a process made.
 
         Raises:
             StartFailed: when it was not made, or the zygote is gone.
@@ -79,20 +87,11 @@ class Zygote:
         self._answers[number] = asyncio.get_running_loop().create_future()
         try:
             wire.send(self.control, {"op": op, "order": number, **fields}, descriptors)
-            answer, handed = await self._answers[number]
+            return await self._answers[number]
         except OSError as failure:
             raise StartFailed(f"the zygote could not be reached: {failure}") from failure
         finally:
             del self._answers[number]
-        if "error" in answer:
-            raise StartFailed(f"the zygote could not make a {op}: {answer['error']}")
-        return answer, handed
-
-    def exit_of(self, pid: int) -> asyncio.Future[Exit]:
-        """How a child of this zygote ends; to be asked for right after it was made."""
-        if pid not in self._exits:
-            self._exits[pid] = asyncio.get_running_loop().create_future()
-        return self._exits[pid]
 
     def detach(self, reason: str) -> None:
         """Stop listening; whoever waits is told why."""
@@ -129,21 +128,29 @@ class Zygote:
         elif message["op"] == "failed":
             self.detach(message["error"])
         elif message["op"] == "made":
-            answer = self._answers.get(message["order"])
-            if answer is not None and not answer.done():
-                answer.set_result((message, descriptors))
-            else:
-                for descriptor in descriptors:
-                    os.close(descriptor)
+            self._on_made(message, descriptors)
         elif message["op"] == "exit":
             self._on_exit(int(message["pid"]), int(message["status"]))
 
+    def _on_made(self, message: wire.Message, descriptors: list[int]) -> None:
+        answer = self._answers.get(message["order"])
+        if "error" in message:
+            if answer is not None and not answer.done():
+                answer.set_exception(StartFailed(f"the zygote could not fork: {message['error']}"))
+            return
+        pid = int(message["pid"])
+        ending = self._exits[pid] = asyncio.get_running_loop().create_future()  # before its end is told, always
+        if answer is not None and not answer.done():
+            answer.set_result(Made(pid, descriptors, ending))
+        else:  # nobody waits any more; what was made ends by itself, as its other end is closed
+            for descriptor in descriptors:
+                os.close(descriptor)
+
     def _on_exit(self, pid: int, status: int) -> None:
         code = os.waitstatus_to_exitcode(status)
-        future = self.exit_of(pid)
-        if not future.done():
+        future = self._exits.pop(pid, None)
+        if future is not None and not future.done():
             future.set_result(Exit(code=code) if code >= 0 else Exit(signal=-code))
-        asyncio.get_running_loop().call_later(30, self._exits.pop, pid, None)
 
 
 @dataclass
@@ -169,7 +176,7 @@ class Jail:
             script = Path(belljar_jail.__file__).parent / "launcher.py"
             process = subprocess.Popen(
                 [*plan.command_prefix, plan.host_python, "-I", "-S", "-B", str(script), str(theirs.fileno())],
-                pass_fds=[theirs.fileno()], cwd="/", env={"LANG": "C.UTF-8"},
+                pass_fds=[theirs.fileno()], cwd="/", env=_launcher_environment(),
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                 start_new_session=True,  # a Ctrl-C at the terminal is for the host alone
             )  # fmt: skip
@@ -256,6 +263,7 @@ async def _finish(process: subprocess.Popen[bytes]) -> str:
         return words.read().decode(errors="replace").strip()
 
 
-def default_python() -> str:
-    """The CPython that this process runs on, without its virtual environment."""
-    return os.path.realpath(sys.executable)
+def _launcher_environment() -> dict[str, str]:
+    """What `systemd-run` needs to find the user's systemd; nothing of it goes further in."""
+    names = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
+    return {"LANG": "C.UTF-8"} | {name: os.environ[name] for name in names if name in os.environ}

@@ -21,10 +21,11 @@ READ_BYTES = 1 << 16
 class Link:
     """Requests out, Events and output in."""
 
-    def __init__(self, channel: socket.socket, streams: dict[str, int]) -> None:
+    def __init__(self, channel: socket.socket, streams: dict[str, int], theirs: list[int]) -> None:
         self.loop = asyncio.get_running_loop()
         self.channel = channel
         self.streams = streams
+        self.theirs = theirs  # the other ends, in the order in which a zygote wants them; gone once it has them
         self.pidfd = -1
         self.reader = FrameReader()
         self.decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in streams}

@@ -9,11 +9,14 @@ import errno
 import os
 import stat
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from belljar.engines.base import Entry, EntryType, Listing
-from belljar.errors import DiskFull, FileError, FileMissing, FileTooLarge, PathRefused
+from belljar.errors import DiskFull, FileError, FileMissing, FileTooLarge, PathRefused, SandboxClosed
 from belljar_jail import linux
+
+T = TypeVar("T")
 
 RESOLVE_NO_MAGICLINKS, RESOLVE_BENEATH = 0x02, 0x08
 MAX_LIST_DEPTH = 64
@@ -30,19 +33,19 @@ class DescriptorWorkspace:
 
     async def write(self, path: str, data: bytes) -> None:
         """Create or replace a file, with its parents."""
-        await asyncio.to_thread(self._write, path, data)
+        await self._off_loop(_write, path, data, self.owner)
 
     async def read(self, path: str, max_bytes: int) -> bytes:
         """The content of a regular file."""
-        return await asyncio.to_thread(self._read, path, max_bytes)
+        return await self._off_loop(_read, path, max_bytes)
 
     async def list(self, path: str, max_entries: int) -> Listing:
         """Everything beneath a folder; links are listed, not followed."""
-        return await asyncio.to_thread(self._list, path, max_entries)
+        return await self._off_loop(_list, path, max_entries)
 
     async def delete(self, path: str) -> None:
         """Remove a file, a link or a folder with all it has."""
-        await asyncio.to_thread(self._delete, path)
+        await self._off_loop(_delete, path)
 
     def close(self) -> None:
         """Let go of the folder."""
@@ -50,74 +53,93 @@ class DescriptorWorkspace:
             os.close(self.descriptor)
             self.descriptor = -1
 
-    def _write(self, path: str, data: bytes) -> None:
-        with _spoken(path), _as_user(self.owner):
-            *parents, name = path.split("/")
-            folder = self._make_folders(parents)
-            try:
-                self._replace(folder, name, data)
-            finally:
-                os.close(folder)
+    async def _off_loop(self, act: Callable[..., T], *args: object) -> T:
+        """Work in a thread, on a descriptor of its own: the sandbox may be closed meanwhile."""
+        if self.descriptor < 0:
+            raise SandboxClosed("this sandbox was closed; its files are gone")
+        return await asyncio.to_thread(_and_close, act, os.dup(self.descriptor), *args)
 
-    def _make_folders(self, names: Sequence[str]) -> int:
-        current = os.dup(self.descriptor)
+
+def _and_close(act: Callable[..., T], root: int, *args: object) -> T:
+    try:
+        return act(root, *args)
+    finally:
+        os.close(root)
+
+
+def _write(root: int, path: str, data: bytes, owner: int | None) -> None:
+    with _spoken(path), _as_user(owner):
+        *parents, name = path.split("/")
+        folder = _make_folders(root, parents)
         try:
-            for name in names:
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(name, 0o755, dir_fd=current)
-                deeper = _open(current, name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-                os.close(current)
-                current = deeper
-        except OSError:
+            _replace(folder, name, data)
+        finally:
+            os.close(folder)
+
+
+def _make_folders(root: int, names: Sequence[str]) -> int:
+    current = os.dup(root)
+    try:
+        for name in names:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, 0o755, dir_fd=current)
+            deeper = _open(current, name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             os.close(current)
-            raise
-        return current
+            current = deeper
+    except OSError:
+        os.close(current)
+        raise
+    return current
 
-    def _replace(self, folder: int, name: str, data: bytes) -> None:
-        """Write beside the old file, then put it in its place, so that a full disk loses nothing."""
-        fresh = f".belljar-{os.urandom(6).hex()}"
-        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder)
+
+def _replace(folder: int, name: str, data: bytes) -> None:
+    """Write beside the old file, then put it in its place, so that a full disk loses nothing."""
+    fresh = f".belljar-{os.urandom(6).hex()}"
+    file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(file, view) :]
+        os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        os.unlink(fresh, dir_fd=folder)
+        raise
+    finally:
+        os.close(file)
+
+
+def _read(root: int, path: str, max_bytes: int) -> bytes:
+    with _spoken(path):
+        file = _open(root, path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(file, view) :]
-            os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
-        except OSError:
-            os.unlink(fresh, dir_fd=folder)
-            raise
+            facts = os.fstat(file)
+            if stat.S_ISDIR(facts.st_mode):
+                raise PathRefused(f"{path!r} is a folder; list it, or name a file in it")
+            if not stat.S_ISREG(facts.st_mode):
+                raise PathRefused(f"{path!r} is not a regular file")
+            if facts.st_size > max_bytes:
+                raise FileTooLarge(f"{path!r} has {facts.st_size:,} bytes; at most {max_bytes:,} are read at once")
+            return _read_all(file, max_bytes)
         finally:
             os.close(file)
 
-    def _read(self, path: str, max_bytes: int) -> bytes:
-        with _spoken(path):
-            file = _open(self.descriptor, path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
-            try:
-                facts = os.fstat(file)
-                if stat.S_ISDIR(facts.st_mode):
-                    raise PathRefused(f"{path!r} is a folder; list it, or name a file in it")
-                if not stat.S_ISREG(facts.st_mode):
-                    raise PathRefused(f"{path!r} is not a regular file")
-                if facts.st_size > max_bytes:
-                    raise FileTooLarge(f"{path!r} has {facts.st_size:,} bytes; at most {max_bytes:,} are read at once")
-                return _read_all(file, max_bytes)
-            finally:
-                os.close(file)
 
-    def _list(self, path: str, max_entries: int) -> Listing:
-        with _spoken(path or "."):
-            folder = _open(self.descriptor, path or ".", os.O_RDONLY | os.O_DIRECTORY)
-            entries: Listing = []
-            _walk(folder, f"{path}/" if path else "", entries, max_entries, MAX_LIST_DEPTH)
-            return entries
+def _list(root: int, path: str, max_entries: int) -> Listing:
+    with _spoken(path or "."):
+        folder = _open(root, path or ".", os.O_RDONLY | os.O_DIRECTORY)
+        entries: Listing = []
+        _walk(folder, f"{path}/" if path else "", entries, max_entries, MAX_LIST_DEPTH)
+        return entries
 
-    def _delete(self, path: str) -> None:
-        with _spoken(path):
-            parent, _, name = path.rpartition("/")
-            folder = _open(self.descriptor, parent or ".", os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                _remove(folder, name)
-            finally:
-                os.close(folder)
+
+def _delete(root: int, path: str) -> None:
+    with _spoken(path):
+        parent, _, name = path.rpartition("/")
+        folder = _open(root, parent or ".", os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            _remove(folder, name)
+        finally:
+            os.close(folder)
 
 
 @contextlib.contextmanager

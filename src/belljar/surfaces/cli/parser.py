@@ -7,6 +7,8 @@ import os
 
 ENGINES = ("auto", "native", "wasm", "container")
 
+_ENGINE_HELP = "what isolates the code; wasm and container are not in this version (default: auto)"
+
 _DESCRIPTION = "Run any Python, under glass: a real sandbox, on your own machine."
 
 _RUN_EPILOG = """\
@@ -14,7 +16,7 @@ examples:
   belljar run -c 'print(2 + 2)'
   belljar run analysis.py --file sales.csv --out results
   echo 'input()[::-1]' | belljar run - --stdin name.txt
-  belljar run fetch.py --net example.org --timeout 60 --json
+  belljar run model.py --timeout 60 --memory 1024 --json
 
 exit codes:
   the code's own      0 when it ended well, 1 after an exception, n after sys.exit(n)
@@ -105,9 +107,14 @@ def _add_repl(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_sandbox_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--engine", choices=ENGINES, default="auto", help="what isolates the code (default: auto)")
+    parser.add_argument("--engine", choices=ENGINES, default="auto", help=_ENGINE_HELP)
     parser.add_argument(
-        "--package", action="append", default=[], metavar="NAME", dest="packages", help="install this first; repeatable"
+        "--package",
+        action="append",
+        default=[],
+        metavar="NAME",
+        dest="packages",
+        help="not in this version: install this first",
     )
     parser.add_argument(
         "--file",
@@ -123,7 +130,7 @@ def _add_sandbox_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="HOST[:PORT]",
         dest="hosts",
-        help="let the code reach this host, or *.host; repeatable (default: no network)",
+        help="not in this version: let the code reach this host; there is no network",
     )
     parser.add_argument(
         "--timeout", type=float, metavar="S", help="seconds that one run may take, 1 to 300 (default: 30)"

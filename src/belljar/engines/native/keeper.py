@@ -1,0 +1,134 @@
+"""The host's end of one keeper: process 1 of a sandbox, which holds its walls and its workspace."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+
+from belljar.engines.native.cgroups import Group
+from belljar.engines.native.descriptors import gone, has_ended, readable
+from belljar.engines.native.jail import Jail
+from belljar.engines.native.workspace import DescriptorWorkspace
+from belljar.errors import StartFailed
+from belljar.limits import Limits
+from belljar_jail import wire
+
+KILL_TIMEOUT_S = 5
+
+
+class Keeper:
+    """Orders to a keeper, and its confirmations."""
+
+    def __init__(self, control: socket.socket, pidfd: int, workspace: DescriptorWorkspace) -> None:
+        self.pidfd = pidfd
+        self.workspace = workspace
+        self._control: socket.socket | None = control
+        self._kills: list[asyncio.Future[None]] = []  # ordered, not yet confirmed
+        asyncio.get_running_loop().add_reader(control, self._on_message)
+
+    @classmethod
+    async def start(cls, jail: Jail, group: Group | None, limits: Limits) -> Keeper:
+        """Have the sandbox's own walls built around a new process 1.
+
+        Raises:
+            StartFailed: with what could not be built; nothing is left behind.
+        """
+        ours, theirs = wire.pair()
+        ours.setblocking(False)
+        slot, pidfd = jail.slot(), -1
+        try:
+            with theirs:
+                made = await jail.init.order(
+                    "keeper", [theirs.fileno(), *(group.joins if group else [])],
+                    slot=slot, may_set_groups=jail.plan.as_root, **disk_order(limits),
+                )  # fmt: skip
+                (pidfd,) = made.descriptors
+            await readable(ours.fileno())
+            received = wire.receive(ours, socket.MSG_CMSG_CLOEXEC)
+            if received is None or received[0]["op"] != "ready":
+                said = received[0]["error"] if received else "it ended"
+                raise StartFailed(f"the sandbox's walls could not be built: {said}")
+        except BaseException:
+            ours.close()
+            await _end(pidfd)
+            raise
+        owner = jail.plan.ids[0] + slot if jail.plan.as_root else None
+        return cls(ours, pidfd, DescriptorWorkspace(received[1][0], owner))
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can still be told things."""
+        return self._control is not None and not has_ended(self.pidfd)
+
+    def introduce(self, kernel: int, listeners: list[int]) -> None:
+        """Tell it the kernel's pid inside, and hand over the listener of its filter."""
+        self._tell({"op": "kernel", "pid": kernel}, listeners)
+
+    async def kill(self, spare_kernel: bool) -> None:
+        """Have everything in the sandbox ended, or all but the kernel; returns when that is done."""
+        if self._control is None:
+            return
+        killed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._kills.append(killed)
+        self._tell({"op": "kill", "spare": spare_kernel})
+        await asyncio.wait((killed,), timeout=KILL_TIMEOUT_S)
+
+    async def end(self) -> None:
+        """End it, and with it everything in the sandbox; the files go too."""
+        self._let_go()
+        pidfd, self.pidfd = self.pidfd, -1
+        await _end(pidfd)
+        self.workspace.close()
+
+    def _tell(self, message: wire.Message, descriptors: list[int] | None = None) -> None:
+        if self._control is not None:
+            with contextlib.suppress(OSError):
+                wire.send(self._control, message, descriptors)
+
+    def _on_message(self) -> None:
+        """All that it says later is that it killed, and its end."""
+        if self._control is None:
+            return
+        try:
+            received = wire.receive(self._control, socket.MSG_CMSG_CLOEXEC)
+        except BlockingIOError:
+            return
+        except OSError:
+            received = None
+        if received is None:
+            self._let_go()
+        elif received[0]["op"] == "killed" and self._kills:
+            self._confirm_kill()
+
+    def _let_go(self) -> None:
+        if self._control is not None:
+            asyncio.get_running_loop().remove_reader(self._control)
+            self._control.close()
+            self._control = None
+        while self._kills:
+            self._confirm_kill()
+
+    def _confirm_kill(self) -> None:
+        killed = self._kills.pop(0)
+        if not killed.done():
+            killed.set_result(None)
+
+
+def disk_order(limits: Limits) -> dict[str, int]:
+    """The size of a sandbox's disk, and the memory that it shows, as a keeper wants to hear them."""
+    return {
+        "disk_bytes": limits.disk_mb << 20,
+        "inodes": max(1024, limits.disk_mb * 64),
+        "memory_kb": limits.memory_mb << 10,
+    }
+
+
+async def _end(pidfd: int) -> None:
+    if pidfd >= 0:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        await gone(pidfd, KILL_TIMEOUT_S)
+        os.close(pidfd)
