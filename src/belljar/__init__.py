@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         PathRefused,
         SandboxClosed,
         SandboxError,
-        SandboxNotFound,
         StartFailed,
     )
     from belljar.execution import Execution, Result
@@ -46,7 +45,6 @@ __all__ = [
     "Sandbox",
     "SandboxClosed",
     "SandboxError",
-    "SandboxNotFound",
     "StartFailed",
     "__version__",
 ]

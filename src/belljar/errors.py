@@ -5,7 +5,6 @@ SandboxError
 ├── EngineUnavailable     this engine cannot hold its wall on this machine; carries the health report with the fix
 ├── StartFailed           the engine is fine but this sandbox did not come up
 ├── SandboxClosed         the sandbox was closed, or its host went away
-├── SandboxNotFound       no sandbox with that id
 ├── FileError             a file operation that was refused or failed
 │   ├── FileMissing       there is no such file (also a FileNotFoundError)
 │   ├── PathRefused       the path leaves the workspace, or is not a path (also a ValueError)
@@ -46,10 +45,6 @@ class StartFailed(SandboxError):
 
 class SandboxClosed(SandboxError):
     """The sandbox was closed."""
-
-
-class SandboxNotFound(SandboxError):
-    """No sandbox with that id."""
 
 
 class FileError(SandboxError):

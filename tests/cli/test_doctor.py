@@ -1,7 +1,7 @@
 from belljar.engines.base import EngineHealth, Layer
 from belljar.surfaces.cli import doctor
 
-SOUND = EngineHealth("wasm", True, (Layer("permissions", True, "deny all"),), ("one note",))
+SOUND = EngineHealth("wasm", True, (Layer("permissions", True, "deny all"),))
 BROKEN = EngineHealth(
     "native", False, (Layer("seccomp", True, "holds"), Layer("memory", False, "cgroup not writable", "delegate [it]"))
 )
@@ -23,7 +23,6 @@ def test_the_report_names_each_wall_with_its_fix(capsys):
     assert "holds seccomp holds" in lines
     assert "missing memory cgroup not writable" in lines
     assert "fix: delegate [it]" in lines
-    assert "one note" in lines
     assert "auto wasm" in lines
 
 

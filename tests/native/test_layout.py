@@ -96,6 +96,6 @@ def test_an_interpreter_is_asked_once_and_remembered(tmp_path: Path):
     import sys
 
     asked = probe(Path(sys.executable), tmp_path)
-    assert asked.minor == f"{sys.version_info[0]}.{sys.version_info[1]}"
+    assert asked.version == ".".join(map(str, sys.version_info[:3]))
     assert len(list((tmp_path / "interpreters").iterdir())) == 1
     assert probe(Path(sys.executable), tmp_path) == asked

@@ -10,7 +10,7 @@ import socket
 import tempfile
 from pathlib import Path
 
-VARIABLE = "BELLJAR_ATTACK_CANARY"
+VARIABLE = "ATTACK_CANARY"
 
 
 class Canaries:

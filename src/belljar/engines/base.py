@@ -47,7 +47,6 @@ class EngineHealth:
     engine: str
     available: bool
     layers: tuple[Layer, ...] = ()
-    notes: tuple[str, ...] = ()
 
     @property
     def missing(self) -> tuple[Layer, ...]:

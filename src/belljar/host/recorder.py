@@ -111,7 +111,9 @@ def _error(given: object) -> ExecutionError | None:
         code=code if isinstance(code, str) and code in CODES else "RUNTIME_ERROR",
     )
     if error.code == "MODULE_NOT_FOUND":
-        error.hint = "the sandbox has no such module: write it as a file into the workspace, or do without it"
+        error.hint = (
+            "it is not among the preinstalled packages (`belljar packages list`): write it as a file into the workspace"
+        )
     return error
 
 

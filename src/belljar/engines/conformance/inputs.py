@@ -80,7 +80,8 @@ ARGS: list[Case] = [
         "empty args are still args",
         run("f\"Hello, {_args.get('name', 'World')}!\"", ok(text="'Hello, World!'", value="Hello, World!"), args={}),
     ),
-    case("args may be null", run("_args is None", ok(text="True", value=True), args=None)),
+    case("args may hold null", run("_args", ok(text="[None]", value=[None]), args=[None])),
+    case("args that are None are none", run("'_args' in globals()", ok(text="False", value=False), args=None)),
     case("without args there is no _args", run("_args", error("NameError", "name '_args' is not defined"))),
     case(
         "args of one run are gone in the next",

@@ -41,7 +41,6 @@ class Canary:
     """Things on the host that a sandbox must not reach."""
 
     path: str
-    secret: str
     port: int
     abstract: str
 
@@ -135,16 +134,16 @@ def _missing_cgroups() -> list[Layer]:
 @contextlib.contextmanager
 def _canary(folder: Path) -> Iterator[Canary]:
     """A file, a loopback listener and an abstract socket on the host, each with nothing to see for a sandbox."""
-    secret, abstract = secrets.token_hex(16), f"belljar-canary-{secrets.token_hex(8)}"
+    abstract = f"belljar-canary-{secrets.token_hex(8)}"
     folder.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.NamedTemporaryFile("w", dir=folder, prefix="canary-") as file,
         socket.create_server(("127.0.0.1", 0)) as tcp,
         socket.socket(socket.AF_UNIX) as unix,
     ):
-        file.write(secret)
+        file.write("canary")
         file.flush()
         os.chmod(file.name, 0o644)
         unix.bind(f"\0{abstract}")
         unix.listen()
-        yield Canary(file.name, secret, tcp.getsockname()[1], abstract)
+        yield Canary(file.name, tcp.getsockname()[1], abstract)

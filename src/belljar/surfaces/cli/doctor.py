@@ -64,8 +64,6 @@ def draw(report: dict[str, Any]) -> None:
             console.print(Text.assemble("  ", mark, f"  {layer['name']:<{width}}  {one_line(layer['detail'])}"))
             if layer["fix"] and not layer["holds"]:
                 console.print(Text.assemble("           ", ("fix: " + one_line(layer["fix"]), "yellow")))
-        for note in engine["notes"]:
-            console.print(Text(f"  {one_line(note)}", "dim"))
         console.print()
     auto = report["auto"] or Text("no engine holds on this machine", "red")
     console.print(Text.assemble((f"{'auto':<17}", "bold"), auto))

@@ -43,7 +43,7 @@ def read_stdin(name: str | None, source: str | None, code: str | None) -> str | 
 
 
 def read_arguments(text: str | None) -> dict[str, Any]:
-    """The value of --args as an option of `run`; none when there is no --args, for null is a value."""
+    """The value of --args as an option of `run`; none when there is no --args."""
     if text is None:
         return {}
     try:
