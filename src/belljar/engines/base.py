@@ -146,6 +146,9 @@ class KernelProcess(Protocol):
             KernelExited: when the kernel ends first, or breaks the protocol (it is killed then).
         """
 
+    async def idle(self) -> None:
+        """Return when no Request is open: an answer that nobody waits for any more is still due, and awaited here."""
+
     async def interrupt(self) -> None:
         """Raise KeyboardInterrupt in the running code and end the processes that it started."""
 

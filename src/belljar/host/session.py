@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -55,7 +54,7 @@ class Session:
         self._turn = asyncio.Lock()
         self._count = 0
         self._lost: str | None = None
-        self._running: asyncio.Task[Event] | None = None
+        self._is_running = False
         self._stop = Stop()
 
     async def configure(self) -> None:
@@ -86,7 +85,7 @@ class Session:
 
     async def interrupt(self) -> None:
         """Stop the code that runs now, if any; its Execution says `cancelled`."""
-        if self._running is not None and not self._running.done():
+        if self._is_running:
             await asyncio.shield(self._begin_stop("caller"))
 
     async def reset(self) -> None:
@@ -125,16 +124,14 @@ class Session:
         stop = self._stop = Stop()
         recorder.on_failure = lambda: self._begin_stop("listener")
         started = time.perf_counter()
-        task = self._running = loop.create_task(self.process.request(request, recorder))
+        self._is_running = True
         deadline = loop.call_later(run.timeout_s, self._begin_stop, "deadline")
         try:
-            done = await asyncio.shield(task)
+            done = await self.process.request(request, recorder)
         except KernelExited as ended:
             self._tell_end(ended, execution, run)
         except asyncio.CancelledError:
             await asyncio.shield(self._begin_stop("caller"))
-            with contextlib.suppress(KernelExited):
-                task.result()
             raise
         else:
             recorder.finish(done)
@@ -144,7 +141,7 @@ class Session:
             deadline.cancel()
             if stop.ladder is not None:  # what is being killed must be gone before the next run begins
                 await asyncio.shield(stop.ladder)
-            self._running = None
+            self._is_running = False
             if not self.process.alive and self._lost is None:
                 self._lost = "the sandbox's Python had ended"
         self._check_open()
@@ -154,21 +151,21 @@ class Session:
 
     def _begin_stop(self, by: StoppedBy) -> asyncio.Task[None]:
         """Stop the run, unless that has begun."""
-        assert self._running is not None
         if self._stop.ladder is None:
             self._stop.by = by
-            self._stop.ladder = asyncio.get_running_loop().create_task(self._climb(self._running))
+            self._stop.ladder = asyncio.get_running_loop().create_task(self._climb())
         return self._stop.ladder
 
-    async def _climb(self, task: asyncio.Task[Event]) -> None:
+    async def _climb(self) -> None:
         """The ladder: interrupt, which keeps the state, then kill, which does not."""
         for _ in range(2):  # the first may come before the kernel has even read the request, and count for nothing
             await self.process.interrupt()
-            await asyncio.wait({task}, timeout=GRACE_S / 2)
-            if task.done():
-                return
+            try:
+                await asyncio.wait_for(self.process.idle(), GRACE_S / 2)
+            except TimeoutError:
+                continue
+            return
         await self.process.kill()
-        await asyncio.wait({task})
 
     def _tell_end(self, ended: KernelExited, execution: Execution, run: Run) -> None:
         """The kernel is gone: by our own hand at the deadline or a cancel, or by itself."""
@@ -196,24 +193,21 @@ class Session:
         return "reset", f"a fresh Python was started{'' if kept else ', and the files are lost'}: {reason}"
 
     async def _ask(self, request: dict[str, Any]) -> Event:
-        """A Request beside runs. It is seen through even when its caller goes away: an answer is due, and read."""
+        """A Request beside runs, with the time of a run."""
         async with self._turn:
             await self._revive()
-            task = asyncio.get_running_loop().create_task(self.process.request(request, ignore))
-            watch = asyncio.get_running_loop().create_task(self._watch(task))
             try:
-                return await asyncio.shield(task)
+                async with asyncio.timeout(self.spec.limits.timeout_s):
+                    return await self.process.request(request, ignore)
             except KernelExited as ended:
                 self._lost = exits.explain(ended.exit, self.spec.limits)[1].value
                 raise SandboxError(f"the sandbox's Python ended while it was asked: {self._lost}") from None
-            finally:
-                await asyncio.shield(watch)
-
-    async def _watch(self, task: asyncio.Task[Event]) -> None:
-        """Give a question the time of a run, then take the ladder."""
-        await asyncio.wait({task}, timeout=self.spec.limits.timeout_s)
-        if not task.done():
-            await self._climb(task)
+            except TimeoutError:
+                await asyncio.shield(self._climb())
+                raise SandboxError("the sandbox did not answer in time; try again, or reset it") from None
+            except asyncio.CancelledError:
+                await asyncio.shield(self._climb())
+                raise
 
     def _check_open(self) -> None:
         if self.closed:

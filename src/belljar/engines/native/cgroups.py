@@ -62,6 +62,7 @@ class Group:
     joins: list[int] = field(default_factory=list)
     _cpu: int = -1
     _peak: int = -1
+    _kills: int = -1
 
     def open(self) -> None:
         """Open what is needed often: the files to join by, and those that tell the usage."""
@@ -71,6 +72,8 @@ class Group:
         cpu = "cpu.stat" if self.version == 2 else "cpuacct.usage"
         peak = "memory.peak" if self.version == 2 else "memory.max_usage_in_bytes"
         self._cpu = os.open(self.folders["cpu" if self.version == 2 else "cpuacct"] / cpu, os.O_RDONLY | os.O_CLOEXEC)
+        kills = "memory.events" if self.version == 2 else "memory.oom_control"
+        self._kills = os.open(self.folders["memory"] / kills, os.O_RDONLY | os.O_CLOEXEC)
         with contextlib.suppress(FileNotFoundError):  # memory.peak came with Linux 5.19
             self._peak = os.open(self.folders["memory"] / peak, os.O_RDONLY | os.O_CLOEXEC)
 
@@ -93,9 +96,8 @@ class Group:
 
     def out_of_memory_kills(self) -> int:
         """How many processes the kernel ended here for want of memory."""
-        name = "memory.events" if self.version == 2 else "memory.oom_control"
-        rows = dict(line.split() for line in (self.folders["memory"] / name).read_text().splitlines())
-        return int(rows.get("oom_kill", 0))
+        words = os.pread(self._kills, 4096, 0).split() if self._kills >= 0 else []
+        return int(words[words.index(b"oom_kill") + 1]) if b"oom_kill" in words else 0
 
     def processes(self) -> list[int]:
         """Who is in it now."""
@@ -103,10 +105,10 @@ class Group:
 
     def remove(self) -> bool:
         """Close and take it away; False while processes are still leaving it."""
-        for descriptor in (*self.joins, self._cpu, self._peak):
+        for descriptor in (*self.joins, self._cpu, self._peak, self._kills):
             if descriptor >= 0:
                 os.close(descriptor)
-        self.joins, self._cpu, self._peak = [], -1, -1
+        self.joins, self._cpu, self._peak, self._kills = [], -1, -1, -1
         for folder in dict.fromkeys(self.folders.values()):
             try:
                 folder.rmdir()

@@ -12,7 +12,7 @@ import socket
 import termios
 from typing import Any
 
-from belljar.engines.base import Event, OnEvent
+from belljar.engines.base import Event, OnEvent, ignore
 from belljar.engines.channel import BrokenProtocol, FrameReader, encode
 
 READ_BYTES = 1 << 16
@@ -60,6 +60,13 @@ class Link:
                 if not got:
                     break
                 left -= got
+
+    def abandon(self) -> None:
+        """Nobody waits for the open Request any more: take its answer all the same, for it will come."""
+        if self.done is not None and self.done.cancelled() and not self.ended.done():
+            self.done, self.on_event = self.loop.create_future(), ignore
+        else:
+            self.on_event = None
 
     def end(self, reason: str | None) -> None:
         """The channel is over; `reason` when the kernel broke the protocol."""
@@ -129,6 +136,7 @@ class Link:
         elif event["id"] != self.open_id or self.on_event is None or self.done is None or self.done.done():
             raise BrokenProtocol("an event that answers no request")
         elif event["type"] == "done":
+            self.open_id = 0
             self.done.set_result(event)
         elif event["type"] in ("stdout", "stderr", "result"):
             self.on_event(event)

@@ -95,9 +95,19 @@ class NativeProcess:
                 await self.kill()  # whatever the kernel left running, and the kernel itself when it broke the protocol
                 kernel.drain()
                 raise KernelExited(await self._exit_facts())
-            return done
-        finally:
-            kernel.on_event, kernel.open_id = None, 0
+        except asyncio.CancelledError:
+            kernel.abandon()
+            raise
+        except BaseException:
+            kernel.on_event = None
+            raise
+        kernel.on_event = None
+        return done
+
+    async def idle(self) -> None:
+        """Return when no Request is open."""
+        if self.kernel is not None and self.kernel.done is not None:
+            await asyncio.wait((self.kernel.done,))
 
     async def interrupt(self) -> None:
         """SIGINT to the kernel, SIGKILL to everything else in the sandbox."""
