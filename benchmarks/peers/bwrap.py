@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from belljar import compose
@@ -33,6 +34,6 @@ def command(*arguments: str) -> list[str]:
     prefix, site = str(environment.python.parent.parent), str(environment.site)
     shown = [path for path in SYSTEM if os.path.isdir(path) and not os.path.islink(path)]
     links = [part for path in SYSTEM if os.path.islink(path) for part in ("--symlink", os.readlink(path), path)]
-    binds = [part for path in (*shown, prefix, site) if Path(path).is_dir() for part in ("--ro-bind", path, path)]
+    binds = [part for path in (*shown, prefix, sys.prefix, site) if Path(path).is_dir() for part in ("--ro-bind", path, path)]
     walls = ["--unshare-all", "--die-with-parent", "--new-session", "--proc", "/proc", "--dev", "/dev"]
     return ["bwrap", *binds, *links, *walls, "--tmpfs", "/tmp", "--chdir", "/tmp", plain.python(), *arguments]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 
 from belljar import compose
 
@@ -16,8 +17,8 @@ def run(*arguments: str) -> None:
 
 
 def python() -> str:
-    """The interpreter that sandboxes get as well."""
-    return str(compose.base_environment().python)
+    """The interpreter that sandboxes get as well, by its virtual environment, which spares it the system's packages."""
+    return sys.executable
 
 
 def environment() -> dict[str, str]:

@@ -19,7 +19,7 @@ from typing import NoReturn
 import belljar_kernel
 from belljar_jail import keeper, linux, seccomp, walls, wire
 from belljar_kernel import entry, reseed
-from belljar_kernel.configuration import warm
+from belljar_kernel.configuration import rehearse
 from belljar_kernel.kernel import Kernel
 
 
@@ -124,6 +124,7 @@ class Zygote(ForkServer):
         for folder in sys.path_importer_cache.keys() - set(sys.path):
             del sys.path_importer_cache[folder]  # of packages already imported; every run would walk them
         self.kernel = entry.prepare()
+        rehearse(self.kernel)
 
     def _make_kernel(self, order: wire.Message, descriptors: list[int]) -> tuple[wire.Message, list[int]]:
         """A kernel behind its walls. Descriptors: the keeper's pidfd, the channel, stdout, stderr, cgroups.
@@ -167,7 +168,6 @@ def _rehearse() -> None:
     """Do once what every sandbox is likely to do first, so that what is imported or cached on the way is there."""
     for name in ("ast", "textwrap", "traceback"):
         importlib.import_module(name)
-    warm()
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
         figure = pyplot.figure()

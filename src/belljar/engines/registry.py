@@ -27,6 +27,7 @@ class Registry:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._made: dict[str, Engine] = {}
+        self._auto: Engine | None = None
 
     async def choose(self, name: str) -> Engine:
         """The engine of that name; for `auto` the first whose self-check proves every layer.
@@ -37,11 +38,14 @@ class Registry:
         """
         if name != AUTO:
             return self.get(name)
+        if self._auto is not None:
+            return self._auto
         reports: list[EngineHealth] = []
         for candidate in FACTORIES:
             engine = self.get(candidate)
             health = await engine.check()
             if health.available and (not health.missing or self.settings.allow_degraded):
+                self._auto = engine  # its own start refuses, should a wall be missing later
                 return engine
             reports.append(health)
         walls = "; ".join(
@@ -67,3 +71,4 @@ class Registry:
         for engine in self._made.values():
             await engine.close()
         self._made.clear()
+        self._auto = None
