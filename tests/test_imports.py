@@ -15,7 +15,7 @@ LAYERS = [
     {"attacks"},
     {"sandbox", "files"},
     {"compose"},
-    {"host"},
+    {"host", "headstart"},
     {"engines"},
     {"packages"},
     {"execution", "limits", "policy", "settings", "background", "checks"},

@@ -10,7 +10,7 @@ import pytest
 
 from belljar import EngineUnavailable, Limits, Policy, Sandbox, StartFailed, compose
 from belljar.engines.base import EngineHealth
-from belljar.engines.native import cgroups, health
+from belljar.engines.native import cgroups, health, scope
 from belljar.settings import Settings
 from belljar.surfaces.cli.doctor import describe
 from belljar_jail import landlock
@@ -50,7 +50,7 @@ def no_cgroups(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(cgroups, "find", refuse)
     monkeypatch.setattr(health, "find", refuse)
-    monkeypatch.setattr(health, "scope_command", list)
+    monkeypatch.setattr(scope, "command", list)
 
 
 def sandbox() -> Sandbox:

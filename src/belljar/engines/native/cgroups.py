@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -180,15 +179,6 @@ def _start_time(pid: int) -> int:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     except OSError:
         return 0
-
-
-def scope_command() -> list[str]:
-    """What to put before a command so that the user's systemd runs it in a delegated scope; empty without systemd."""
-    runner = shutil.which("systemd-run")
-    bus = os.environ.get("DBUS_SESSION_BUS_ADDRESS") or Path(f"/run/user/{os.getuid()}/bus").exists()
-    if os.getuid() == 0 or runner is None or not bus:
-        return []
-    return [runner, "--user", "--scope", "--quiet", "--collect", "--property=Delegate=yes", "--"]
 
 
 def _try_v2(name: str, mounts: dict[str, Path], own: dict[str, str]) -> Hierarchy | None:

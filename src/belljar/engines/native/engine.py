@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import resource
-import subprocess
-from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
 
 from belljar.engines.base import EngineHealth, KernelProcess, Spec
-from belljar.engines.native import cgroups, inside, interpreter, layout
+from belljar.engines.native import cgroups
 from belljar.engines.native.health import Health
-from belljar.engines.native.jail import Jail, JailPlan
+from belljar.engines.native.jail import Jail
+from belljar.engines.native.launch import plan_for
 from belljar.engines.native.process import NativeProcess
 from belljar.errors import EngineUnavailable, InvalidRequest, StartFailed
 from belljar.packages.environment import Environment
 from belljar.settings import Settings
 
-T = TypeVar("T")
-
 NAME = "native"
-ID_BASE, ID_COUNT = 1_000_000_000, 65_536
 OPEN_FILES = 65_536
 
 
@@ -124,31 +119,8 @@ class NativeEngine:
         if former is not None and not former.cancelled() and former.exception() is None:
             await former.result().close()
         _raise_open_files()
-        cache = self.settings.cache_dir
-        python = await _off_loop(interpreter.probe, environment.python, cache)
-        folder = await _off_loop(inside.prepare, python, cache)
-        plan = JailPlan(
-            steps=layout.plan(python, folder, environment.site),
-            host_python=python.executable,
-            guest_python=layout.guest_python(python),
-            env=layout.guest_environment(python),
-            ids=(ID_BASE, ID_COUNT),
-            warm=environment.warm,
-            command_prefix=tuple(cgroups.scope_command()),
-        )
+        plan = await asyncio.to_thread(plan_for, environment, self.settings.cache_dir)
         return await Jail.launch(plan)
-
-
-async def _off_loop(function: Callable[..., T], *args: Any) -> T:
-    """Work that runs programs or copies files, the first time.
-
-    Raises:
-        StartFailed: instead of what the system said.
-    """
-    try:
-        return await asyncio.to_thread(function, *args)
-    except (OSError, subprocess.SubprocessError) as failure:
-        raise StartFailed(f"the jail could not be prepared: {failure}") from failure
 
 
 def _is_over(task: asyncio.Task[Jail]) -> bool:

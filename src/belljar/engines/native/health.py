@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from belljar.engines.base import EngineHealth, KernelExited, Layer, Spec, ignore
-from belljar.engines.native import inside
-from belljar.engines.native.cgroups import NONE_WRITABLE, NoCgroups, find, own_name, scope_command
+from belljar.engines.native import inside, scope
+from belljar.engines.native.cgroups import NONE_WRITABLE, NoCgroups, find, own_name
 from belljar.engines.native.process import NativeProcess
 from belljar.engines.native.remembered import recall, remember
 from belljar.errors import StartFailed
@@ -122,7 +122,7 @@ def _run(count: int, code: str) -> dict[str, object]:
 
 
 def _missing_cgroups() -> list[Layer]:
-    if scope_command():
+    if scope.command():
         return []
     try:
         find(f"{own_name()}-proof").remove()

@@ -9,35 +9,16 @@ import os
 import socket
 import subprocess
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import belljar_jail
 from belljar.engines.base import Exit
 from belljar.engines.native.descriptors import gone
+from belljar.engines.native.launch import JailPlan, claim
 from belljar.errors import StartFailed
 from belljar_jail import wire
 
 START_TIMEOUT_S = 30
 WARM_TIMEOUT_S = 300
-
-
-@dataclass(frozen=True)
-class JailPlan:
-    """Everything a launcher needs: the root's steps, the Python inside, its environment, and host ids to map."""
-
-    steps: list[dict[str, Any]]
-    host_python: str
-    guest_python: str
-    env: dict[str, str]  # of every sandbox
-    ids: tuple[int, int]
-    warm: tuple[str, ...] = ()
-    command_prefix: tuple[str, ...] = ()
-
-    @property
-    def as_root(self) -> bool:
-        """Whether sandboxes get host ids of their own."""
-        return os.getuid() == 0
 
 
 @dataclass
@@ -166,24 +147,14 @@ class Jail:
 
     @classmethod
     async def launch(cls, plan: JailPlan) -> Jail:
-        """Exec a launcher and wait until the bare zygote is there.
+        """Have a launcher, a new one or one begun early, and wait until the bare zygote is there.
 
         Raises:
             StartFailed: with what the launcher said.
         """
-        ours, theirs = wire.pair()
-        with theirs:
-            script = Path(belljar_jail.__file__).parent / "launcher.py"
-            process = subprocess.Popen(
-                [*plan.command_prefix, plan.host_python, "-I", "-S", "-B", str(script), str(theirs.fileno())],
-                pass_fds=[theirs.fileno()], cwd="/", env=_launcher_environment(),
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                start_new_session=True,  # a Ctrl-C at the terminal is for the host alone
-            )  # fmt: skip
-        env = plan.env | {"HOME": "/tmp"}  # the sandbox's home is there only in a sandbox
-        wire.send(ours, {"steps": plan.steps, "python": plan.guest_python, "env": env, "ids": plan.ids})
-        init = Zygote.attach(ours)
-        jail = cls(plan, process, init, init)
+        launched = claim(plan)
+        init = Zygote.attach(launched.control)
+        jail = cls(plan, launched.process, init, init)
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 await asyncio.shield(init.ready)
@@ -261,9 +232,3 @@ async def _finish(process: subprocess.Popen[bytes]) -> str:
         return ""
     with process.stderr as words:
         return words.read().decode(errors="replace").strip()
-
-
-def _launcher_environment() -> dict[str, str]:
-    """What `systemd-run` needs to find the user's systemd; nothing of it goes further in."""
-    names = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
-    return {"LANG": "C.UTF-8"} | {name: os.environ[name] for name in names if name in os.environ}

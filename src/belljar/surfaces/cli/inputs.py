@@ -85,6 +85,9 @@ def open_sandbox(options: Namespace, limits: Limits, files: dict[str, bytes]) ->
     A command has one sandbox, so none is kept ready behind it unless the user wants that.
     """
     os.environ.setdefault("BELLJAR_POOL_SIZE", "0")
+    from belljar.headstart import head_start
+
+    head_start(options.engine)
     from belljar import compose
     from belljar.policy import Policy
     from belljar.sandbox import Sandbox
