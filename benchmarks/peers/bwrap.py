@@ -34,6 +34,8 @@ def command(*arguments: str) -> list[str]:
     prefix, site = str(environment.python.parent.parent), str(environment.site)
     shown = [path for path in SYSTEM if os.path.isdir(path) and not os.path.islink(path)]
     links = [part for path in SYSTEM if os.path.islink(path) for part in ("--symlink", os.readlink(path), path)]
-    binds = [part for path in (*shown, prefix, sys.prefix, site) if Path(path).is_dir() for part in ("--ro-bind", path, path)]
+    binds = [
+        part for path in (*shown, prefix, sys.prefix, site) if Path(path).is_dir() for part in ("--ro-bind", path, path)
+    ]
     walls = ["--unshare-all", "--die-with-parent", "--new-session", "--proc", "/proc", "--dev", "/dev"]
     return ["bwrap", *binds, *links, *walls, "--tmpfs", "/tmp", "--chdir", "/tmp", plain.python(), *arguments]

@@ -14,7 +14,9 @@ def test_the_benchmarks_of_the_checkout_are_found_from_anywhere(monkeypatch, tmp
 
 def test_benchmarks_are_run_in_the_checkout_with_the_options_passed_on(monkeypatch):
     called = []
-    monkeypatch.setattr(bench.subprocess, "call", lambda command, env: called.append((command[1:], env["PYTHONPATH"])) or 3)
+    monkeypatch.setattr(
+        bench.subprocess, "call", lambda command, env: called.append((command[1:], env["PYTHONPATH"])) or 3
+    )
     assert bench.command(Namespace(arguments=["--quick"])) == 3
     assert called == [(["-m", "benchmarks", "--quick"], str(bench.find_checkout()))]
 
