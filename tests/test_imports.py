@@ -13,7 +13,7 @@ SRC = Path(__file__).parent.parent / "src"
 LAYERS = [
     {"surfaces"},
     {"attacks"},
-    {"sandbox", "files"},
+    {"sandbox", "files", "options"},
     {"compose"},
     {"host", "headstart"},
     {"engines"},

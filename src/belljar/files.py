@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from belljar.checks import is_encodable
 from belljar.engines.base import Listing
 from belljar.errors import FileTooLarge, InvalidRequest, PathRefused
+from belljar.options import Content
 
 if TYPE_CHECKING:
     from belljar.sandbox import AsyncSandbox
 
-Content = str | bytes
 WORKSPACE = "/workspace"
 MAX_PATH_BYTES, MAX_NAME_BYTES = 4096, 255
 MAX_READ_BYTES = 256 << 20

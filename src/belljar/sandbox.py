@@ -6,21 +6,21 @@ import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from belljar import compose
 from belljar.checks import check_code, check_environment, check_json, check_kind, check_text, check_timeout
 from belljar.engines.base import Event, Spec
 from belljar.errors import InvalidRequest, SandboxClosed
 from belljar.execution import Completion, Execution, Variable
-from belljar.files import AsyncFiles, Content, Files, checked_files
+from belljar.files import AsyncFiles, Files, checked_files
 from belljar.host.session import Run, Session
 from belljar.limits import Limits
+from belljar.options import Content, OnEvent, RunOptions, SandboxOptions, StreamOptions
 from belljar.packages.environment import Environment
 from belljar.policy import Policy
 
 T = TypeVar("T")
-OnEvent = Callable[[Event], None]
 
 
 class AsyncSandbox:
@@ -98,7 +98,7 @@ class AsyncSandbox:
         )
         return await self._there(lambda session: session.run(run, on_event))
 
-    async def stream(self, code: str, **options: Any) -> AsyncGenerator[Event | Execution, None]:
+    async def stream(self, code: str, **options: Unpack[StreamOptions]) -> AsyncGenerator[Event | Execution, None]:
         """Run code and iterate its events as they happen; the last item is the Execution. Leaving early stops it."""
         background = self._here.background
         feed: asyncio.Queue[Event | Execution | Exception] = asyncio.Queue()  # lives on the background loop
@@ -201,7 +201,7 @@ class AsyncSandbox:
 class Sandbox:
     """A sandbox for code that does not await: the same acts, each of which blocks until it is done."""
 
-    def __init__(self, engine: str = "auto", **options: Any) -> None:
+    def __init__(self, engine: str = "auto", **options: Unpack[SandboxOptions]) -> None:
         self._core = AsyncSandbox(engine, **options)
         self.files = Files(self._core.files, self._wait)
         self._wait(self._core._started())
@@ -221,11 +221,11 @@ class Sandbox:
         """The engine that it runs on."""
         return self._core.engine
 
-    def run(self, code: str, **options: Any) -> Execution:
+    def run(self, code: str, **options: Unpack[RunOptions]) -> Execution:
         """See AsyncSandbox.run."""
         return self._wait(self._core.run(code, **options))
 
-    def stream(self, code: str, **options: Any) -> Iterator[Event | Execution]:
+    def stream(self, code: str, **options: Unpack[StreamOptions]) -> Iterator[Event | Execution]:
         """See AsyncSandbox.stream."""
         events = self._core.stream(code, **options)
         try:

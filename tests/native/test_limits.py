@@ -98,3 +98,10 @@ def test_peak_memory_and_cpu_time_are_seen_from_outside(sandbox: Sandbox):
     assert 200 << 20 < ran.usage.peak_memory_bytes < 400 << 20
     ran = sandbox.run("import time\nbegan = time.process_time()\nwhile time.process_time() - began < 0.5: pass")
     assert 0.45 < ran.usage.cpu_s < ran.usage.wall_s + 0.1  # one thread: at most as long as it took
+
+
+def test_a_reset_heals_a_workspace_that_code_locked_itself_out_of(sandbox):
+    sandbox.files.write("kept.txt", "still here")
+    sandbox.run("import os; os.chmod('/workspace', 0)")
+    sandbox.reset()
+    assert sandbox.run("open('/workspace/kept.txt').read()").value == "still here"

@@ -173,6 +173,7 @@ class Engine(Protocol):
     """Builds one kind of wall."""
 
     name: str
+    capabilities: frozenset[str]  # of a policy, what it can enforce: "network", "mounts"
 
     async def check(self) -> EngineHealth:
         """Prove each layer by trying to break it; cached where the proof still holds."""

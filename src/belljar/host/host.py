@@ -7,7 +7,7 @@ import contextlib
 
 from belljar.engines.base import Engine, EngineHealth, Spec
 from belljar.engines.registry import FACTORIES, Registry
-from belljar.errors import SandboxClosed, SandboxError, StartFailed
+from belljar.errors import InvalidRequest, SandboxClosed, SandboxError, StartFailed
 from belljar.host.pool import Pool
 from belljar.host.session import Session
 from belljar.limits import Limits
@@ -35,10 +35,11 @@ class Host:
             SandboxError: when it cannot be made.
         """
         engine = await self.registry.choose(engine_name)
-        key = (engine.name, spec.environment.digest)
-        pool = self._pools.get(key)
-        is_plain = not spec.policy.mounts and not spec.policy.network
-        process = await pool.take(spec) if pool is not None and is_plain else None
+        asked = {name for name in ("network", "mounts") if getattr(spec.policy, name)}
+        if beyond := asked - engine.capabilities:
+            raise InvalidRequest(f"the {engine.name} engine has no {' or '.join(sorted(beyond))} in this version")
+        pool = self._pools.get((engine.name, spec.environment.digest))
+        process = await pool.take(spec) if pool is not None and not asked else None
         is_pooled = process is not None
         if process is None:
             process = await engine.start(spec)

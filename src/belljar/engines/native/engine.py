@@ -12,7 +12,7 @@ from belljar.engines.native.health import Health
 from belljar.engines.native.jail import Jail
 from belljar.engines.native.launch import plan_for
 from belljar.engines.native.process import NativeProcess
-from belljar.errors import EngineUnavailable, InvalidRequest, StartFailed
+from belljar.errors import EngineUnavailable, StartFailed
 from belljar.packages.environment import Environment
 from belljar.settings import Settings
 
@@ -24,6 +24,7 @@ class NativeEngine:
     """Builds native sandboxes for one host process."""
 
     name = NAME
+    capabilities: frozenset[str] = frozenset()
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -42,8 +43,6 @@ class NativeEngine:
         if self._admission is None or (self._admission.done() and self._admission.exception() is not None):
             self._admission = asyncio.ensure_future(self._admit())
         degraded = await asyncio.shield(self._admission)
-        if spec.policy.mounts or spec.policy.network:
-            raise InvalidRequest("this engine does not do mounts and network yet; leave both empty")
         return await self._start(spec, degraded)
 
     async def settle(self, process: KernelProcess, spec: Spec) -> bool:

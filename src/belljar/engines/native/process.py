@@ -129,6 +129,8 @@ class NativeProcess:
         self._drop_kernel()
         self.jail = await self._find_jail()
         kept = self.keeper is not None and self.keeper.alive
+        if self.keeper is not None and kept:
+            self.keeper.workspace.open_up()
         await self._start()
         return kept
 

@@ -47,6 +47,11 @@ class DescriptorWorkspace:
         """Remove a file, a link or a folder with all it has."""
         await self._off_loop(_delete, path)
 
+    def open_up(self) -> None:
+        """Take back what code did to the folder's own permissions, so that the next can work in it."""
+        with contextlib.suppress(OSError):
+            os.fchmod(self.descriptor, 0o755)
+
     def close(self) -> None:
         """Let go of the folder."""
         if self.descriptor >= 0:
