@@ -157,7 +157,13 @@ class AsyncSandbox:
         return self
 
     async def __aenter__(self) -> AsyncSandbox:
-        return await self.start()
+        try:
+            return await self.start()
+        except BaseException:  # there will be no __aexit__, and a cancellation may come when it is up already
+            self._closed = True
+            if self._here.background.reachable:
+                self._here.background.start(self._close_started())
+            raise
 
     async def __aexit__(self, *ended: object) -> None:
         await self.close()
@@ -176,6 +182,11 @@ class AsyncSandbox:
             if self._session is None:
                 self._session = await self._start()
             return self._session
+
+    async def _close_started(self) -> None:
+        async with self._starting:
+            if self._session is not None:
+                await self._here.host.close_session(self._session)
 
     async def _start(self) -> Session:
         environment = await self._environment()
@@ -204,7 +215,11 @@ class Sandbox:
     def __init__(self, engine: str = "auto", **options: Unpack[SandboxOptions]) -> None:
         self._core = AsyncSandbox(engine, **options)
         self.files = Files(self._core.files, self._wait)
-        self._wait(self._core._started())
+        try:
+            self._wait(self._core._started())
+        except BaseException:  # a Ctrl-C may come when it is up already
+            self.close()
+            raise
 
     @property
     def id(self) -> str:

@@ -48,6 +48,7 @@ class Host:
             await session.close()
             raise SandboxClosed("the host was closed while the sandbox started")
         self.sessions[spec.id] = session
+        session.is_set_up = is_pooled
         if not is_pooled or spec.env or spec.limits != Limits():
             try:
                 await session.configure()

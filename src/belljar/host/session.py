@@ -54,7 +54,9 @@ class Session:
         self._turn = asyncio.Lock()
         self._count = 0
         self._lost: str | None = None
+        self._news: str | None = None  # that the Python is a new one: kept until an Execution has told it
         self._is_running = False
+        self.is_set_up = False
         self._stop = Stop()
 
     async def configure(self) -> None:
@@ -63,6 +65,7 @@ class Session:
             await self.process.request(configuration(self.process, self.spec, warm=False), ignore)
         except KernelExited as ended:
             raise StartFailed(f"the kernel ended while it was being set up: {ended.exit}") from None
+        self.is_set_up = True
 
     async def run(self, run: Run, on_event: OnEvent | None = None) -> Execution:
         """Run code when its turn comes, and tell what it did."""
@@ -81,6 +84,7 @@ class Session:
             )
             recorder = Recorder(execution, int(self.spec.limits.output_mb * (1 << 20)), on_event)
             await self._execute(run, execution, recorder)
+            self._news = None
             return execution
 
     async def interrupt(self) -> None:
@@ -92,9 +96,8 @@ class Session:
         """Forget every variable; the workspace stays."""
         async with self._turn:
             self._check_open()
-            await self.process.restart()
-            self._count, self._lost = 0, None
-            await self.configure()
+            await self._renew()
+            self._count, self._lost, self._news = 0, None, None
 
     async def complete(self, code: str, cursor: int) -> list[Completion]:
         """Ways to go on from the cursor."""
@@ -184,13 +187,20 @@ class Session:
     async def _revive(self) -> tuple[State, str | None]:
         """Make sure that a kernel is there; ("reset", why) when it is a new one."""
         self._check_open()
-        if self.process.alive:
-            return "kept", None
+        if self.process.alive and self.is_set_up:
+            return ("kept", None) if self._news is None else ("reset", self._news)
         reason = self._lost or "the sandbox's Python had ended"
+        kept = await self._renew()
+        self._lost = None
+        self._news = f"a fresh Python was started{'' if kept else ', and the files are lost'}: {reason}"
+        return "reset", self._news
+
+    async def _renew(self) -> bool:
+        """A fresh kernel, set up; one that was left half way is not used. False when the files are lost."""
+        self.is_set_up = False
         kept = await self.process.restart()
         await self.configure()
-        self._lost = None
-        return "reset", f"a fresh Python was started{'' if kept else ', and the files are lost'}: {reason}"
+        return kept
 
     async def _ask(self, request: dict[str, Any]) -> Event:
         """A Request beside runs, with the time of a run."""

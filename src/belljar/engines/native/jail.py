@@ -29,6 +29,12 @@ class Made:
     descriptors: list[int]
     exit: asyncio.Future[Exit]
 
+    def pidfd(self) -> int:
+        """Its handle; the system leaves it out when this process has no room for another open file."""
+        if not self.descriptors:
+            raise StartFailed("this process has too many open files")
+        return self.descriptors[0]
+
 
 @dataclass
 class Zygote:
@@ -69,6 +75,9 @@ class Zygote:
         try:
             wire.send(self.control, {"op": op, "order": number, **fields}, descriptors)
             return await self._answers[number]
+        except asyncio.CancelledError:
+            _let_go(self._answers[number])
+            raise
         except OSError as failure:
             raise StartFailed(f"the zygote could not be reached: {failure}") from failure
         finally:
@@ -144,6 +153,7 @@ class Jail:
     bare: Zygote
     warm: Zygote | None = None
     _slots: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    _mending: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @classmethod
     async def launch(cls, plan: JailPlan) -> Jail:
@@ -185,11 +195,21 @@ class Jail:
 
     async def mend(self) -> None:
         """Replace a zygote that ended; sandboxes that it had made live on."""
-        if self.bare.failure is not None:
-            self.bare = await self._make_zygote(())
+        if self._is_whole:
+            return
+        async with self._mending:  # once, however many sandboxes start
+            if self.bare.failure is not None:
+                self.bare = await self._make_zygote(())
+            if self.warm is not None and self.warm.failure is not None:
+                self.warm = await self._make_zygote(self.plan.warm)  # ready later: until then, best() is the bare one
+        try:
             await asyncio.wait_for(asyncio.shield(self.bare.ready), START_TIMEOUT_S)
-        if self.warm is not None and self.warm.failure is not None:
-            self.warm = await self._make_zygote(self.plan.warm)  # ready later: until then, best() is the bare one
+        except TimeoutError:
+            raise StartFailed(f"a new zygote was not up after {START_TIMEOUT_S} s") from None
+
+    @property
+    def _is_whole(self) -> bool:
+        return self.bare.usable and (self.warm is None or self.warm.failure is None)
 
     def best(self) -> Zygote:
         """The warm zygote when it is ready, else the bare one."""
@@ -203,7 +223,10 @@ class Jail:
         await _finish(self.process)
 
     async def _make_zygote(self, modules: tuple[str, ...]) -> Zygote:
-        ours, theirs = wire.pair()
+        try:
+            ours, theirs = wire.pair()
+        except OSError as failure:
+            raise StartFailed(f"a zygote could not be made: {failure}") from failure
         zygote = Zygote.attach(ours)
         with theirs:
             await self.init.order("zygote", [theirs.fileno()], modules=list(modules))
@@ -214,6 +237,13 @@ class Jail:
         self.init.detach("the jail did not come up")
         text = await _finish(self.process)
         return f" ({text[-500:]})" if text else ""
+
+
+def _let_go(answer: asyncio.Future[Made]) -> None:
+    """The answer came in the very moment in which its caller left: close what came along."""
+    if answer.done() and not answer.cancelled() and answer.exception() is None:
+        for descriptor in answer.result().descriptors:
+            os.close(descriptor)
 
 
 async def _finish(process: subprocess.Popen[bytes]) -> str:

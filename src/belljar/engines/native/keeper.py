@@ -45,11 +45,11 @@ class Keeper:
                     "keeper", [theirs.fileno(), *(group.joins if group else [])],
                     slot=slot, may_set_groups=jail.plan.as_root, **disk_order(limits),
                 )  # fmt: skip
-                (pidfd,) = made.descriptors
+                pidfd = made.pidfd()
             await readable(ours.fileno())
             received = wire.receive(ours, socket.MSG_CMSG_CLOEXEC)
-            if received is None or received[0]["op"] != "ready":
-                said = received[0]["error"] if received else "it ended"
+            if received is None or received[0]["op"] != "ready" or not received[1]:
+                said = received[0].get("error", "no room for its descriptor") if received else "it ended"
                 raise StartFailed(f"the sandbox's walls could not be built: {said}")
         except BaseException:
             ours.close()

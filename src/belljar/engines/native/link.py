@@ -61,12 +61,14 @@ class Link:
                     break
                 left -= got
 
+    def forget_halves(self) -> None:
+        """Half a character that one Request left in a stream is not for the next."""
+        for decoder in self.decoders.values():
+            decoder.reset()
+
     def abandon(self) -> None:
         """Nobody waits for the open Request any more: take its answer all the same, for it will come."""
-        if self.done is not None and self.done.cancelled() and not self.ended.done():
-            self.done, self.on_event = self.loop.create_future(), ignore
-        else:
-            self.on_event = None
+        self.on_event = ignore if self.done is not None and not self.done.done() else None
 
     def end(self, reason: str | None) -> None:
         """The channel is over; `reason` when the kernel broke the protocol."""

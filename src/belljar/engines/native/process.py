@@ -41,8 +41,9 @@ class NativeProcess:
         self.kernel: Link | None = None
         self.exit: asyncio.Future[Exit] | None = None
         self._request_ids = 0
+        self._starting = asyncio.Lock()
         self._oom_kills = 0
-        self._closing = False
+        self._closing: asyncio.Task[None] | None = None
 
     @property
     def workspace(self) -> DescriptorWorkspace:
@@ -60,7 +61,7 @@ class NativeProcess:
     def alive(self) -> bool:
         """Whether a kernel is there to take Requests."""
         return (
-            not self._closing
+            self._closing is None
             and self.kernel is not None
             and not self.kernel.ended.done()
             and (self.exit is None or not self.exit.done())
@@ -87,10 +88,11 @@ class NativeProcess:
         self._request_ids += 1
         self._oom_kills = self.group.out_of_memory_kills() if self.group else 0
         kernel.drain()
+        kernel.forget_halves()
         kernel.open_id, kernel.on_event, kernel.done = self._request_ids, on_event, kernel.loop.create_future()
         try:
             kernel.send({**request, "id": self._request_ids})
-            done = await kernel.done
+            done = await asyncio.shield(kernel.done)  # a caller that leaves does not take the answer along
             if done is None:
                 await self.kill()  # whatever the kernel left running, and the kernel itself when it broke the protocol
                 kernel.drain()
@@ -125,14 +127,17 @@ class NativeProcess:
 
     async def restart(self) -> bool:
         """A fresh fork in the same walls and workspace; False when the keeper was gone, and the files with it."""
-        await self.kill()
-        self._drop_kernel()
-        self.jail = await self._find_jail()
-        kept = self.keeper is not None and self.keeper.alive
-        if self.keeper is not None and kept:
-            self.keeper.workspace.open_up()
-        await self._start()
-        return kept
+        async with self._starting:
+            await self.kill()
+            self._drop_kernel()
+            self.jail = await self._find_jail()
+            if self._closing is not None:
+                raise SandboxClosed("this sandbox was closed; make a new one")
+            kept = self.keeper is not None and self.keeper.alive
+            if self.keeper is not None and kept:
+                self.keeper.workspace.open_up()
+            await self._start()
+            return kept
 
     def sample(self) -> Sample:
         """Processor time so far and the most memory there was."""
@@ -151,10 +156,16 @@ class NativeProcess:
         self.limits = limits
 
     async def close(self) -> None:
-        """End everything and leave nothing behind."""
-        if self._closing:
-            return
-        self._closing = True
+        """End everything and leave nothing behind, even when nobody waits for it any more."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        async with self._starting:  # what comes up meanwhile is ended too
+            await self._end()
+
+    async def _end(self) -> None:
         if self.keeper is not None:
             await self.keeper.end()
         if self.exit is not None and not self.exit.done():
@@ -191,7 +202,7 @@ class NativeProcess:
             made = await zygote.order(
                 "kernel", [keeper.pidfd, *kernel.theirs, *joins], rlimits=rlimits(self.limits), without=without
             )
-        (kernel.pidfd,) = made.descriptors
+        kernel.pidfd = made.pidfd()
         self.exit = made.exit
         self.exit.add_done_callback(lambda _: kernel.end(None))
         await asyncio.wait((kernel.hello, kernel.ended), return_when=asyncio.FIRST_COMPLETED)

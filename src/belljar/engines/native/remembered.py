@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,6 @@ def recall(path: Path) -> Any:
 def remember(path: Path, facts: Any) -> None:
     """Store facts for the next process."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(f".{os.getpid()}")
+    fresh = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
     fresh.write_text(json.dumps(facts))
     fresh.replace(path)
