@@ -18,6 +18,7 @@ BARE = Policy(packages="none")
 @pytest.fixture(autouse=True)
 def host_of_its_own(native: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(compose, "_here", None)
+    monkeypatch.setenv("BELLJAR_POOL_SIZE", "0")  # nothing comes and goes but what a test does
     yield
     compose.close()
 

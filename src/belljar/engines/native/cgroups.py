@@ -154,7 +154,11 @@ def find(name: str, process: int | str = "self", system: Path = Path("/")) -> Hi
     if hierarchy is None:
         raise NoCgroups(NONE_WRITABLE, _fix())
     for parent in dict.fromkeys(hierarchy.parents.values()):
-        _sweep(parent.parent)
+        for place in {
+            parent.parent,
+            *parent.parent.parent.glob("*/"),
+        }:  # a dead host may have lived in a group beside ours
+            _sweep(place)
     return hierarchy
 
 
