@@ -36,6 +36,7 @@ class Link:
         self.open_id = 0
         self.on_event: OnEvent | None = None
         self.done: asyncio.Future[Event | None] | None = None  # None: the kernel ended instead
+        self._waiter: asyncio.Future[Event | None] | None = None  # who may leave; the answer is taken all the same
         self._unsent = bytearray()
         channel.setblocking(False)
         self.loop.add_reader(channel, self._on_channel)
@@ -61,10 +62,15 @@ class Link:
                     break
                 left -= got
 
-    def forget_halves(self) -> None:
-        """Half a character that one Request left in a stream is not for the next."""
-        for decoder in self.decoders.values():
+    def ask(self, number: int, request: dict[str, Any], on_event: OnEvent) -> asyncio.Future[Event | None]:
+        """Send a Request; the future has its final Event, and may be cancelled without harm to the answer."""
+        self.drain()
+        for decoder in self.decoders.values():  # half a character that one Request left is not for the next
             decoder.reset()
+        self.open_id, self.on_event = number, on_event
+        self.done, self._waiter = self.loop.create_future(), self.loop.create_future()
+        self.send({**request, "id": number})
+        return self._waiter
 
     def abandon(self) -> None:
         """Nobody waits for the open Request any more: take its answer all the same, for it will come."""
@@ -76,8 +82,7 @@ class Link:
             self.loop.remove_reader(self.channel)
             self.loop.remove_writer(self.channel)
             self.ended.set_result(reason)
-        if self.done is not None and not self.done.done():
-            self.done.set_result(None)
+        self._answer(None)
 
     def close(self) -> None:
         """Let go of every descriptor."""
@@ -97,6 +102,11 @@ class Link:
         for descriptor in self.listeners:
             os.close(descriptor)
         self.listeners = []
+
+    def _answer(self, event: Event | None) -> None:
+        for future in (self.done, self._waiter):
+            if future is not None and not future.done():
+                future.set_result(event)
 
     def _flush(self) -> None:
         try:
@@ -139,7 +149,7 @@ class Link:
             raise BrokenProtocol("an event that answers no request")
         elif event["type"] == "done":
             self.open_id = 0
-            self.done.set_result(event)
+            self._answer(event)
         elif event["type"] in ("stdout", "stderr", "result"):
             self.on_event(event)
         else:

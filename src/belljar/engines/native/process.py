@@ -87,12 +87,8 @@ class NativeProcess:
             raise KernelExited(await self._exit_facts())
         self._request_ids += 1
         self._oom_kills = self.group.out_of_memory_kills() if self.group else 0
-        kernel.drain()
-        kernel.forget_halves()
-        kernel.open_id, kernel.on_event, kernel.done = self._request_ids, on_event, kernel.loop.create_future()
         try:
-            kernel.send({**request, "id": self._request_ids})
-            done = await asyncio.shield(kernel.done)  # a caller that leaves does not take the answer along
+            done = await kernel.ask(self._request_ids, request, on_event)
             if done is None:
                 await self.kill()  # whatever the kernel left running, and the kernel itself when it broke the protocol
                 kernel.drain()
