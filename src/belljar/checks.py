@@ -31,10 +31,7 @@ def check_code(code: object) -> str:
 
 def check_timeout(given: object, default: float) -> float:
     """The time limit of one run."""
-    if given is None:
-        return default
-    check("timeout_s", given)
-    return float(given)  # type: ignore[arg-type]
+    return default if given is None else check("timeout_s", given)
 
 
 def check_kind(what: str, given: object, kind: type[T]) -> T:

@@ -59,7 +59,7 @@ class AsyncFiles:
         """Copy a file of this machine into the workspace, under its own name unless told otherwise."""
         local = Path(source)
         data = await self._sandbox._there(lambda _: asyncio.to_thread(_read_local, local))
-        await self.write(path or local.name, data)
+        await self.write(local.name if path is None else path, data)
 
     async def download(self, path: str, target: str | Path) -> Path:
         """Copy a file of the workspace to this machine; a folder as target keeps the file's name."""

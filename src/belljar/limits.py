@@ -36,8 +36,8 @@ class Limits:
             check(field.name, getattr(self, field.name))
 
 
-def check(name: str, value: object) -> None:
-    """Refuse a limit that is not a number within its bounds.
+def check(name: str, value: object) -> float:
+    """The limit, if it is a number within its bounds.
 
     Raises:
         InvalidRequest: naming the limit, the value and the bounds.
@@ -49,3 +49,4 @@ def check(name: str, value: object) -> None:
         raise InvalidRequest(f"{name} must be {kind} from {low:g} to {high:g}, not {value!r}")
     if not low <= value <= high:  # NaN is neither
         raise InvalidRequest(f"{name} must be from {low:g} to {high:g}, not {value!r}")
+    return value

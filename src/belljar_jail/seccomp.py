@@ -1,6 +1,6 @@
 """The system-call filter: an allow-list compiled to BPF and loaded once. Nothing here decides policy at run time.
 
-`unshare` alone is passed to the keeper (user notification), which refuses it unless the host ordered a live fork.
+`unshare` alone is passed to the keeper (user notification), which refuses it: the door for a live fork, still shut.
 """
 
 from __future__ import annotations

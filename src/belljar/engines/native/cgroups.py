@@ -98,10 +98,6 @@ class Group:
         words = os.pread(self._kills, 4096, 0).split() if self._kills >= 0 else []
         return int(words[words.index(b"oom_kill") + 1]) if b"oom_kill" in words else 0
 
-    def processes(self) -> list[int]:
-        """Who is in it now."""
-        return [int(pid) for pid in (self.folders["pids"] / "cgroup.procs").read_text().split()]
-
     def remove(self) -> bool:
         """Close and take it away; False while processes are still leaving it."""
         for descriptor in (*self.joins, self._cpu, self._peak, self._kills):
