@@ -8,14 +8,13 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from belljar.background import BackgroundLoop
-from belljar.engines.base import EngineHealth
+from belljar.engines.base import Engine, EngineHealth
 from belljar.errors import InvalidRequest
 from belljar.host.host import Host
-from belljar.packages import base
-from belljar.packages.environment import Environment, default_python
+from belljar.packages.environment import Environment
+from belljar.packages.progress import Progress
 from belljar.policy import Policy
 from belljar.settings import Settings
 
@@ -30,21 +29,12 @@ class LocalHost:
         self.settings = settings or Settings.load()
         self.background = BackgroundLoop()
         self.host = Host(self.settings)
-        self._base: Environment | None = None
 
-    def environment(self, policy: Policy) -> Environment:
-        """What a sandbox with this policy imports from; prepared first when it must be."""
-        if policy.packages == "none":
-            return Environment(python())
-        if policy.packages != "auto":
-            raise InvalidRequest("a list of packages is not part of this version; use packages='auto' or 'none'")
-        if self._base is None:
-            self._base = base.base_environment(python(), self.settings.cache_dir)
-        return self._base
-
-    def knows_environment(self, policy: Policy) -> bool:
-        """Whether environment() returns at once."""
-        return self._base is not None or policy.packages == "none" or is_prepared()
+    async def environment(self, engine: Engine, policy: Policy) -> Environment:
+        """What a sandbox imports from; off the loop when it must be prepared first, which takes long."""
+        if engine.is_prepared(policy):
+            return engine.environment(policy)
+        return await asyncio.to_thread(engine.environment, policy)
 
     def close(self) -> None:
         """End every sandbox and the loop."""
@@ -89,19 +79,20 @@ def health() -> list[EngineHealth]:
     return here.background.wait(here.host.health())
 
 
-def base_environment(progress: base.Progress | None = None) -> Environment:
-    """The environment of ordinary sandboxes; prepared first when it must be."""
-    return base.base_environment(python(), Settings.load().cache_dir, progress)
+def base_environment(engine: str, progress: Progress | None = None) -> Environment:
+    """The environment of an engine's ordinary sandboxes; prepared first when it must be."""
+    return chosen(engine).environment(Policy(), progress)
 
 
-def is_prepared() -> bool:
-    """Whether the base environment is there already."""
-    return base.is_prepared(python(), Settings.load().cache_dir)
+def is_prepared(engine: str) -> bool:
+    """Whether the base environment of an engine is there already."""
+    return chosen(engine).is_prepared(Policy())
 
 
-def python() -> Path:
-    """The CPython that sandboxes get when they do not ask for another: the one this process runs on."""
-    return Path(default_python())
+def chosen(engine: str) -> Engine:
+    """The engine of that name on this process's host; for `auto` the one that it stands for."""
+    here = local_host()
+    return here.background.wait(here.host.registry.choose(engine))
 
 
 def check_host(host: str | None) -> None:

@@ -17,7 +17,6 @@ from belljar.files import AsyncFiles, Files, checked_files
 from belljar.host.session import Run, Session
 from belljar.limits import Limits
 from belljar.options import Content, OnEvent, RunOptions, SandboxOptions, StreamOptions
-from belljar.packages.environment import Environment
 from belljar.policy import Policy
 
 T = TypeVar("T")
@@ -189,9 +188,10 @@ class AsyncSandbox:
                 await self._here.host.close_session(self._session)
 
     async def _start(self) -> Session:
-        environment = await self._environment()
+        engine = await self._here.host.registry.choose(self._engine)
+        environment = await self._here.environment(engine, self._policy)
         spec = Spec(self.id, environment, self._limits, self._policy, self._env)
-        session = await self._here.host.create(self._engine, spec)
+        session = await self._here.host.create(engine.name, spec)
         try:
             for path, data in self._first_files.items():
                 await session.process.workspace.write(path, data)
@@ -201,12 +201,6 @@ class AsyncSandbox:
             await self._here.host.close_session(session)
             raise
         return session
-
-    async def _environment(self) -> Environment:
-        """What it imports from; off the loop when it must be prepared first, which takes long."""
-        if self._here.knows_environment(self._policy):
-            return self._here.environment(self._policy)
-        return await asyncio.to_thread(self._here.environment, self._policy)
 
 
 class Sandbox:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from belljar.errors import InvalidRequest
 
@@ -19,6 +20,8 @@ class Settings:
     state_dir: Path
     allow_degraded: bool = False
     pool_size: int = 2
+    wheelhouse: Path | None = None
+    pyodide_mirror: str | None = None
 
     @classmethod
     def load(cls) -> Settings:
@@ -32,6 +35,8 @@ class Settings:
             state_dir=_folder("STATE_DIR", "XDG_STATE_HOME", ".local/state"),
             allow_degraded=_flag("ALLOW_DEGRADED"),
             pool_size=_whole("POOL_SIZE", default=2, high=64),
+            wheelhouse=_given_folder("WHEELHOUSE"),
+            pyodide_mirror=_address("PYODIDE_MIRROR"),
         )
 
 
@@ -40,6 +45,23 @@ def _folder(name: str, base: str, default: str) -> Path:
         return Path(given).expanduser().absolute()
     root = os.environ.get(base)
     return (Path(root) if root else Path.home() / default) / "belljar"
+
+
+def _given_folder(name: str) -> Path | None:
+    given = os.environ.get(PREFIX + name)
+    return Path(given).expanduser().absolute() if given else None
+
+
+def _address(name: str) -> str | None:
+    text = os.environ.get(PREFIX + name, "").strip()
+    if not text:
+        return None
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise InvalidRequest(f"{PREFIX}{name} must be an http(s) address of a folder")
+    if "@" in parts.netloc:
+        raise InvalidRequest(f"{PREFIX}{name} must not carry a name or password")
+    return text
 
 
 def _flag(name: str) -> bool:

@@ -130,7 +130,6 @@ def test_limits_out_of_range_are_refused_by_name(limits: dict[str, Any]):
 @pytest.mark.parametrize(
     ("engine", "said"),
     [
-        ("wasm", "not part of this version"),
         ("container", "not part of this version"),
         ("qemu", "no engine 'qemu'"),
         ("", ""),

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 from belljar.limits import Limits
 from belljar.packages.environment import Environment
+from belljar.packages.progress import Progress
 from belljar.policy import Policy
 
 Event = dict[str, Any]
@@ -174,6 +175,20 @@ class Engine(Protocol):
 
     name: str
     capabilities: frozenset[str]  # of a policy, what it can enforce: "network", "mounts"
+
+    def environment(self, policy: Policy, progress: Progress | None = None) -> Environment:
+        """What a sandbox with this policy imports from; prepared first when it must be, which takes long. Blocks.
+
+        Raises:
+            InvalidRequest: when the engine has no such environment.
+            PackageError: when it could not be prepared.
+        """
+
+    def is_prepared(self, policy: Policy) -> bool:
+        """Whether environment() returns at once."""
+
+    def explain_import(self, module: str, environment: Environment) -> str:
+        """What to do about an import that failed. Blocks while an index is asked; never raises."""
 
     async def check(self) -> EngineHealth:
         """Prove each layer by trying to break it; cached where the proof still holds."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 from belljar.engines.base import Engine, EngineHealth
+from belljar.engines.confinement import Confinement
 from belljar.errors import EngineUnavailable, InvalidRequest
 from belljar.settings import Settings
 
@@ -12,13 +14,19 @@ AUTO = "auto"
 KNOWN = ("native", "wasm", "container")
 
 
-def _native(settings: Settings) -> Engine:
+def _native(registry: Registry) -> Engine:
     from belljar.engines.native.engine import NativeEngine
 
-    return NativeEngine(settings)
+    return NativeEngine(registry.settings)
 
 
-FACTORIES: dict[str, Callable[[Settings], Engine]] = {"native": _native}
+def _wasm(registry: Registry) -> Engine:
+    from belljar.engines.wasm.engine import WasmEngine
+
+    return WasmEngine(registry.settings, registry.confinement())
+
+
+FACTORIES: dict[str, Callable[[Registry], Engine]] = {"native": _native, "wasm": _wasm}
 
 
 class Registry:
@@ -63,8 +71,15 @@ class Registry:
             )
             raise InvalidRequest(f"{later}; use one of: {', '.join((AUTO, *FACTORIES))}")
         if name not in self._made:
-            self._made[name] = FACTORIES[name](self.settings)
+            self._made[name] = FACTORIES[name](self)
         return self._made[name]
+
+    def confinement(self) -> Confinement | None:
+        """The engine that lends its walls to others, where it can exist at all."""
+        if sys.platform != "linux":
+            return None
+        native = self.get("native")
+        return native if isinstance(native, Confinement) else None
 
     async def close(self) -> None:
         """End every engine that was made."""

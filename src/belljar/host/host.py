@@ -43,7 +43,7 @@ class Host:
         is_pooled = process is not None
         if process is None:
             process = await engine.start(spec)
-        session = Session(engine.name, spec, process)
+        session = Session(engine, spec, process)
         if self._closed:
             await session.close()
             raise SandboxClosed("the host was closed while the sandbox started")

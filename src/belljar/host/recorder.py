@@ -103,18 +103,13 @@ def _error(given: object) -> ExecutionError | None:
     if not isinstance(given, dict):
         return None
     line, code = given.get("line"), given.get("code")
-    error = ExecutionError(
+    return ExecutionError(
         name=_text(given.get("name")) or "Exception",
         value=_text(given.get("value")),
         traceback=_text(given.get("traceback")),
         line=line if type(line) is int and line > 0 else None,
         code=code if isinstance(code, str) and code in CODES else "RUNTIME_ERROR",
     )
-    if error.code == "MODULE_NOT_FOUND":
-        error.hint = (
-            "it is not among the preinstalled packages (`belljar packages list`): write it as a file into the workspace"
-        )
-    return error
 
 
 def _files(given: object) -> list[ChangedFile]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from belljar.engines import exits
-from belljar.engines.base import Event, KernelExited, KernelProcess, OnEvent, Spec, ignore
+from belljar.engines.base import Engine, Event, KernelExited, KernelProcess, OnEvent, Spec, ignore
 from belljar.errors import SandboxClosed, SandboxError, StartFailed
 from belljar.execution import Completion, Execution, State, Usage, Variable
 from belljar.host.recorder import RESULTS_BYTES, Recorder
 
 _NONE = type(None)
+_MODULE = re.compile(r"No module named '([^']{1,200})'")
 StoppedBy = Literal["deadline", "caller", "listener"]
 
 GRACE_S = 1.0
@@ -46,8 +48,9 @@ class Stop:
 class Session:
     """A sandbox between its creation and its close."""
 
-    def __init__(self, engine_name: str, spec: Spec, process: KernelProcess) -> None:
-        self.engine_name = engine_name
+    def __init__(self, engine: Engine, spec: Spec, process: KernelProcess) -> None:
+        self.engine_name = engine.name
+        self._engine = engine
         self.spec = spec
         self.process = process
         self.closed = False
@@ -84,6 +87,7 @@ class Session:
             )
             recorder = Recorder(execution, int(self.spec.limits.output_mb * (1 << 20)), on_event)
             await self._execute(run, execution, recorder)
+            await self._explain(execution)
             self._news = None
             return execution
 
@@ -151,6 +155,14 @@ class Session:
         _raise_failure(recorder)
         after = self.process.sample()
         execution.usage = Usage(time.perf_counter() - started, after.cpu_s - before.cpu_s, after.peak_memory_bytes)
+
+    async def _explain(self, execution: Execution) -> None:
+        """What to do about an import that failed is known outside only."""
+        error = execution.error
+        if error is not None and error.code == "MODULE_NOT_FOUND":
+            named = _MODULE.search(error.value)
+            name = named[1] if named else ""
+            error.hint = await asyncio.to_thread(self._engine.explain_import, name, self.spec.environment)
 
     def _begin_stop(self, by: StoppedBy) -> asyncio.Task[None]:
         """Stop the run, unless that has begun."""

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from belljar.errors import PackageError
 from belljar.packages.environment import Environment
-
-Progress = Callable[[str, float | None], None]
+from belljar.packages.lock import alone
+from belljar.packages.programs import find_program
+from belljar.packages.progress import Progress as Progress
+from belljar.packages.progress import in_silence
 
 PREINSTALLED = (
     "pandas", "numpy", "scipy", "scikit-learn", "matplotlib", "seaborn", "requests", "httpx", "beautifulsoup4", "lxml",
@@ -37,9 +35,9 @@ def base_environment(python: Path, cache_dir: Path, progress: Progress | None = 
     """
     folder = cache_dir / "environments" / _name(python)
     if not (folder / "environment.json").exists():
-        with _alone(folder.with_suffix(".lock")):
+        with alone(folder.with_suffix(".lock")):
             if not (folder / "environment.json").exists():
-                _prepare(python, folder, progress or _in_silence)
+                _prepare(python, folder, progress or in_silence)
     facts = json.loads((folder / "environment.json").read_text())
     return Environment(python, folder / "site", facts["digest"], tuple(facts["packages"]), WARM)
 
@@ -47,10 +45,6 @@ def base_environment(python: Path, cache_dir: Path, progress: Progress | None = 
 def is_prepared(python: Path, cache_dir: Path) -> bool:
     """Whether base_environment() would return at once."""
     return (cache_dir / "environments" / _name(python) / "environment.json").exists()
-
-
-def _in_silence(message: str, done: float | None) -> None:
-    pass
 
 
 def _name(python: Path) -> str:
@@ -78,7 +72,7 @@ def _prepare(python: Path, folder: Path, progress: Progress) -> None:
 def _install(python: Path, site: Path, progress: Progress) -> None:
     """Run uv and turn what it says into progress."""
     command = [
-        find_uv(), "pip", "install", "--python", str(python), "--target", str(site), "--only-binary", ":all:",
+        find_program("uv"), "pip", "install", "--python", str(python), "--target", str(site), "--only-binary", ":all:",
         "--compile-bytecode", "--no-progress", "--no-config", *PREINSTALLED,
     ]  # fmt: skip
     process = subprocess.Popen(
@@ -109,25 +103,3 @@ def _installed(site: Path) -> list[str]:
         if match:
             found.append(f"{match[1].replace('_', '-').lower()}=={match[2]}")
     return sorted(found)
-
-
-def find_uv() -> str:
-    """The uv that came with Belljar.
-
-    Raises:
-        PackageError: when there is none.
-    """
-    beside = Path(sys.executable).parent / "uv"
-    found = str(beside) if beside.exists() else shutil.which("uv")
-    if found is None:
-        raise PackageError("uv is missing, which comes with Belljar: `pip install uv`")
-    return found
-
-
-@contextlib.contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """One process prepares, the others wait for it."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with open(lock, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -2,4 +2,35 @@
 
 from __future__ import annotations
 
-DIFFERENCES: dict[str, dict[str, str]] = {"native": {}}
+_PROCESSES = "WebAssembly has no processes"
+_THREADS = "WebAssembly's Python has no threads"
+_ERRNO = "the numbers of system errors are those of WebAssembly's own C library"
+_FILES = "files live in the memory of the process, and end with it when it is killed or crashes"
+
+DIFFERENCES: dict[str, dict[str, str]] = {
+    "native": {},
+    "wasm": {
+        "output of a child process arrives": _PROCESSES,
+        "a child's standard error arrives in ours": _PROCESSES,
+        "prints and a child's output keep their order": _PROCESSES,
+        "a child's captured output does not leak into ours": _PROCESSES,
+        "os.system writes to our streams": _PROCESSES,
+        "env reaches child processes": _PROCESSES,
+        "a child process that would go on is ended at the timeout": _PROCESSES,
+        "an interrupt ends the children of its own run, not those of the next": _PROCESSES,
+        "too many processes are a process error": _PROCESSES,
+        "a process pool by fork works": _PROCESSES,
+        "sys.executable runs Python": _PROCESSES,
+        "a forked child that exits does not end the run": _PROCESSES,
+        "the output of a thread arrives": _THREADS,
+        "an error in a thread goes to standard error and is no error of the run": _THREADS,
+        "a thread goes on between runs": _THREADS,
+        "threads work": _THREADS,
+        "a file that is missing": _ERRNO,
+        "a file over the disk limit is a disk error": _ERRNO,
+        "links and pipes are not reported": "WebAssembly has no named pipes",
+        "code that will not be interrupted is killed, and the next run says that its state is new": _FILES,
+        "a crash keeps the files": _FILES,
+        "a segmentation fault is a crash": "address 0 is an ordinary address in WebAssembly's memory",
+    },
+}

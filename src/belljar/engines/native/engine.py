@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import resource
 from functools import partial
+from pathlib import Path
 
 from belljar.engines.base import EngineHealth, KernelProcess, Spec
 from belljar.engines.native import cgroups
@@ -12,8 +13,11 @@ from belljar.engines.native.health import Health
 from belljar.engines.native.jail import Jail
 from belljar.engines.native.launch import plan_for
 from belljar.engines.native.process import NativeProcess
-from belljar.errors import EngineUnavailable, StartFailed
-from belljar.packages.environment import Environment
+from belljar.errors import EngineUnavailable, InvalidRequest, StartFailed
+from belljar.packages import base
+from belljar.packages.environment import Environment, default_python
+from belljar.packages.progress import Progress
+from belljar.policy import Policy
 from belljar.settings import Settings
 
 NAME = "native"
@@ -29,10 +33,34 @@ class NativeEngine:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.health = Health(settings)
+        self._base: Environment | None = None
         self._jails: dict[str, asyncio.Task[Jail]] = {}
         self._hierarchy: cgroups.Hierarchy | None = None
         self._looked_for_cgroups = False
         self._admission: asyncio.Task[tuple[str, ...]] | None = None
+
+    def environment(self, policy: Policy, progress: Progress | None = None) -> Environment:
+        """The base environment of this process's own CPython, or that Python alone."""
+        python = Path(default_python())
+        if policy.packages == "none":
+            return Environment(python)
+        if policy.packages != "auto":
+            raise InvalidRequest("a list of packages is not part of this version; use packages='auto' or 'none'")
+        if self._base is None:
+            self._base = base.base_environment(python, self.settings.cache_dir, progress)
+        return self._base
+
+    def is_prepared(self, policy: Policy) -> bool:
+        """Whether environment() returns at once."""
+        if self._base is not None or policy.packages == "none":
+            return True
+        return base.is_prepared(Path(default_python()), self.settings.cache_dir)
+
+    def explain_import(self, module: str, environment: Environment) -> str:  # noqa: ARG002 -- the same for all
+        """What to do about an import that failed."""
+        return (
+            "it is not among the preinstalled packages (`belljar packages list`): write it as a file into the workspace"
+        )
 
     async def check(self) -> EngineHealth:
         """Prove each layer by trying to break it; the proof is kept as long as it holds."""

@@ -38,13 +38,15 @@ def describe(engines: list[EngineHealth]) -> dict[str, Any]:
     from belljar.settings import Settings
 
     available = {health.engine for health in engines if health.available}
+    auto = next((name for name in _PREFERENCE if name in available), None)
+    is_prepared = auto is not None and compose.is_prepared(auto)
     return {
         "belljar": __version__,
         "python": platform.python_version(),
         "system": platform.platform(),
-        "auto": next((name for name in _PREFERENCE if name in available), None),
+        "auto": auto,
         "cache_dir": str(Settings.load().cache_dir),
-        "base_environment": "prepared" if compose.is_prepared() else "not prepared; `belljar packages sync` does it",
+        "base_environment": "prepared" if is_prepared else "not prepared; `belljar packages sync` does it",
         "engines": [asdict(health) for health in engines],
     }
 

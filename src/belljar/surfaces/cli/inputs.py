@@ -93,11 +93,11 @@ def open_sandbox(options: Namespace, limits: Limits, files: dict[str, bytes]) ->
     from belljar.sandbox import Sandbox
 
     policy = Policy(network=tuple(options.hosts))
-    if not compose.is_prepared():
+    if not compose.is_prepared(options.engine):
         from belljar.surfaces.cli.progress import progress
 
         with progress() as report:
-            compose.base_environment(report)
+            compose.base_environment(options.engine, report)
     return Sandbox(options.engine, packages=tuple(options.packages), files=files, limits=limits, policy=policy)
 
 

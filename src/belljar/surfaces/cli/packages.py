@@ -16,7 +16,7 @@ def command(options: Namespace) -> int:
     from belljar.compose import base_environment
 
     with progress() as report:
-        environment = base_environment(progress=report)
+        environment = base_environment(options.engine, report)
     packages = sorted(environment.packages, key=str.lower)
     if options.action == "sync":
         print(f"belljar: the base environment is ready: {len(packages)} packages", file=sys.stderr)

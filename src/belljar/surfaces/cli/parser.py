@@ -142,4 +142,6 @@ def _add_packages(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
     listing = actions.add_parser("list", help="print what the base environment has", formatter_class=_Help)
     listing.add_argument("--json", action="store_true", help="print one JSON array")
-    actions.add_parser("sync", help="download and prepare the base environment", formatter_class=_Help)
+    sync = actions.add_parser("sync", help="download and prepare the base environment", formatter_class=_Help)
+    for parser_of_action in (listing, sync):
+        parser_of_action.add_argument("--engine", default="auto", help="the engine whose packages are meant")

@@ -1,0 +1,182 @@
+"""Assembles the runtime folder, once per version: scripts, kernel, packages and the two snapshots, all proven."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+import belljar_kernel
+from belljar.engines.wasm import patches
+from belljar.engines.wasm.deno import build_command, find_deno
+from belljar.engines.wasm.pack import Packing
+from belljar.errors import StartFailed
+from belljar.packages.lock import alone
+from belljar.packages.pyodide import PyodideSet
+
+Progress = Callable[[str, float | None], None]
+SNAPSHOTS = ("base", "science")
+PACK = ("packages.json", "packages.bin")
+BUILD_TIMEOUT_S = 600
+GENERATION = "2"  # counts up when a folder of an older Belljar must not be reused
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A folder that sandboxes boot from, and only read. `snapshots` has the memory that each takes, in bytes."""
+
+    folder: Path
+    deno: Path
+    digest: str
+    snapshots: dict[str, int]
+    failures: tuple[str, ...] = ()
+
+
+def runtime_of(pyodide: PyodideSet, cache_dir: Path, progress: Progress) -> Runtime:
+    """The runtime for a set of packages, assembled if it is not there yet.
+
+    Raises:
+        StartFailed: with what did not work.
+    """
+    deno = find_deno()
+    digest = _digest(pyodide, deno)
+    folder = cache_dir / "wasm" / f"runtime-{digest}"
+    if not (folder / "runtime.json").exists():
+        with alone(folder.with_suffix(".lock")):
+            if not (folder / "runtime.json").exists():
+                _assemble(pyodide, deno, folder, progress)
+    facts = json.loads((folder / "runtime.json").read_text())
+    return Runtime(folder, deno, digest, facts["snapshots"], tuple(facts["failures"]))
+
+
+def is_assembled(pyodide: PyodideSet, cache_dir: Path) -> bool:
+    """Whether runtime_of() would return at once."""
+    return (cache_dir / "wasm" / f"runtime-{_digest(pyodide, find_deno())}" / "runtime.json").exists()
+
+
+def _digest(pyodide: PyodideSet, deno: Path) -> str:
+    facts = deno.stat()
+    parts = [GENERATION, pyodide.digest, belljar_kernel.digest(), str(facts.st_size), str(facts.st_mtime_ns)]
+    parts += [f"{name}\0{text}" for name, text in _scripts()]
+    parts += [repr(patches.PATCHES)]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _scripts() -> Iterator[tuple[str, str]]:
+    folder = resources.files(__package__) / "runtime"
+    for path in sorted(folder.iterdir(), key=lambda path: path.name):
+        if path.name.endswith(".ts") and not path.name.endswith(".d.ts"):
+            yield path.name, path.read_text(encoding="utf-8")
+
+
+def _assemble(pyodide: PyodideSet, deno: Path, folder: Path, progress: Progress) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".new-")).resolve()
+    try:
+        progress("Preparing the WebAssembly runtime (once)", 0.0)
+        _copy_scripts(pyodide, deno, fresh)
+        _pack_kernel(fresh)
+        _pack_packages(pyodide, deno, fresh, progress)
+        progress("Building the snapshots", 0.6)
+        snapshots, failures = _build_snapshots(deno, fresh)
+        (fresh / "runtime.json").write_text(json.dumps({"snapshots": snapshots, "failures": failures}))
+        fresh.chmod(0o755)
+        fresh.rename(folder)
+        progress("WebAssembly runtime ready", 1.0)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _copy_scripts(pyodide: PyodideSet, deno: Path, folder: Path) -> None:
+    for name in patches.PATCHES:
+        script = (pyodide.core / name).read_text(encoding="utf-8")
+        (folder / name).write_text(patches.patch(name, script), encoding="utf-8")
+    for name in ("pyodide.asm.wasm", "python_stdlib.zip"):
+        shutil.copyfile(pyodide.core / name, folder / name)
+    lock = json.loads((pyodide.core / "pyodide-lock.json").read_text())
+    (folder / "lock.json").write_text(json.dumps({"info": lock["info"], "packages": {}}))
+    sources = folder / "sources"
+    sources.mkdir()
+    for name, text in _scripts():
+        (sources / name).write_text(text, encoding="utf-8")
+    names = [name for name, _ in _scripts()]
+    _run([str(deno), "transpile", "--quiet", "--no-config", "--no-check", "--outdir", "out", *names], sources)
+    for path in (sources / "out").iterdir():
+        script = path.read_text(encoding="utf-8")
+        (folder / path.name).write_text(script.replace('.ts"', '.js"'), encoding="utf-8")
+    shutil.rmtree(sources)
+
+
+def _pack_kernel(folder: Path) -> None:
+    with Packing(folder / "kernel") as packing:
+        packing.add_folder(Path(belljar_kernel.__file__).parent, ("belljar_kernel",))
+
+
+def _pack_packages(pyodide: PyodideSet, deno: Path, folder: Path, progress: Progress) -> None:
+    """The pack of all packages with their compiled modules. It outlives changes of the kernel and of our scripts."""
+    parts = [GENERATION, pyodide.digest, dict(_scripts())["compile.ts"], repr(patches.PATCHES)]
+    kept = folder.parent / f"packages-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:16]}"
+    if not kept.exists():
+        _compile_packages(pyodide, deno, folder, progress)
+        kept.mkdir(exist_ok=True)
+        for name in PACK:
+            (folder / name).rename(kept / name)
+    for name in PACK:
+        _link(kept / name, folder / name)
+
+
+def _compile_packages(pyodide: PyodideSet, deno: Path, folder: Path, progress: Progress) -> None:
+    """Pack once to have something to import from, compile every module inside, and pack again with the result."""
+    with Packing(folder / "packages") as packing:
+        packing.add_folder(pyodide.site)
+    progress("Compiling the packages", 0.2)
+    compiled = folder / "compiled.bin"
+    _run(build_command(str(deno), folder, "compile.js", str(compiled)))
+    with Packing(folder / "packages") as packing:
+        packing.add_folder(pyodide.site)
+        packing.add_compiled(compiled)
+    compiled.unlink()
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, or one without links
+        shutil.copyfile(source, target)
+
+
+def _build_snapshots(deno: Path, folder: Path) -> tuple[dict[str, int], list[str]]:
+    """The memory that each snapshot takes. One that cannot be proven is left out: sandboxes boot plainly then."""
+    snapshots, failures = {}, []
+    for name in SNAPSHOTS:
+        try:
+            snapshots[name] = _build_snapshot(deno, folder, name)
+        except StartFailed as failure:
+            failures.append(str(failure))
+    return snapshots, failures
+
+
+def _build_snapshot(deno: Path, folder: Path, name: str) -> int:
+    said = _run(build_command(str(deno), folder, "build.js", name))
+    _run(build_command(str(deno), folder, "verify.js", name))
+    return int(json.loads(said.splitlines()[-1])["memoryBytes"])
+
+
+def _run(command: list[str], folder: Path | None = None) -> str:
+    """Run one of our own scripts, with nothing of our environment but what Deno needs to keep its own files."""
+    env = {name: os.environ[name] for name in ("HOME", "SYSTEMROOT", "LOCALAPPDATA", "TMPDIR") if name in os.environ}
+    ended = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env | {"NO_COLOR": "1"},
+        timeout=BUILD_TIMEOUT_S, cwd=folder,
+    )  # fmt: skip
+    if ended.returncode:
+        words = (ended.stderr or ended.stdout).strip()[-800:]
+        raise StartFailed(f"the WebAssembly runtime could not be prepared: {' '.join(command[-2:])}: {words}")
+    return ended.stdout

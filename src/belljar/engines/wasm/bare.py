@@ -1,0 +1,132 @@
+"""Deno as a plain child process, where there is no jail: its permissions are the wall, and its memory is watched."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+from pathlib import Path
+
+from belljar.engines.base import Exit, Sample
+from belljar.engines.wasm.runner import OnOutput, Said
+from belljar.errors import StartFailed
+
+WATCH_EVERY_S = 0.1
+
+
+class BareRunner(asyncio.SubprocessProtocol):
+    """A child process with pipes; it ends when its standard input does, so also when this process ends."""
+
+    def __init__(self, on_output: OnOutput, memory_bytes: int) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.exit: asyncio.Future[Exit] = self.loop.create_future()
+        self.degraded: tuple[str, ...] = ()
+        self._on_output = on_output
+        self._memory_bytes = memory_bytes
+        self._said = Said()
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._is_over_memory = False
+        self._sample = Sample(0.0, 0)
+
+    @classmethod
+    async def start(cls, argv: tuple[str, ...], on_output: OnOutput, memory_bytes: int) -> BareRunner:
+        """Start the process with an empty environment.
+
+        Raises:
+            StartFailed: when the system refuses.
+        """
+        runner = cls(on_output, memory_bytes)
+        try:
+            await runner.loop.subprocess_exec(
+                lambda: runner, *argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                env=_environment(), cwd=Path(argv[0]).anchor,
+            )  # fmt: skip
+        except OSError as failure:
+            raise StartFailed(f"deno could not be started: {failure}") from failure
+        runner._watch = runner.loop.create_task(runner._watch_memory())
+        return runner
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The process is there."""
+        assert isinstance(transport, asyncio.SubprocessTransport)
+        self._transport = transport
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """It wrote something."""
+        if fd == 1:
+            self._on_output(data)
+        else:
+            self._said.add(data)
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """It has ended and all that it wrote was read."""
+        code = self._transport.get_returncode() if self._transport else None
+        if not self.exit.done():
+            ended = Exit(code=code) if code is not None and code >= 0 else Exit(signal=-(code or -9))
+            self.exit.set_result(Exit(ended.code, ended.signal, self._is_over_memory))
+
+    def write(self, data: bytes) -> None:
+        """Send bytes; never waits."""
+        pipe = self._transport.get_pipe_transport(0) if self._transport else None
+        if isinstance(pipe, asyncio.WriteTransport) and not pipe.is_closing():
+            pipe.write(data)
+
+    def said(self) -> str:
+        """The end of what it wrote to standard error."""
+        return self._said.text()
+
+    def sample(self) -> Sample:
+        """Processor time and the most memory that was seen."""
+        if self._transport is not None and not self.exit.done():
+            used = _usage(self._transport.get_pid())
+            if used is not None:
+                self._sample = Sample(used[0], max(self._sample.peak_memory_bytes, used[1]))
+        return self._sample
+
+    async def kill(self) -> None:
+        """End it."""
+        if self._transport is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._transport.kill()
+        await asyncio.wait((self.exit,), timeout=5)
+
+    async def close(self) -> None:
+        """End it and leave nothing behind."""
+        if self._watch is not None:
+            self._watch.cancel()
+        await self.kill()
+        if self._transport is not None:
+            self._transport.close()
+
+    async def _watch_memory(self) -> None:
+        """What WebAssembly's own limit does not bound, such as JavaScript's buffers, is bounded here."""
+        while not self.exit.done():
+            await asyncio.sleep(WATCH_EVERY_S)
+            used = _usage(self._transport.get_pid()) if self._transport is not None else None
+            if used is not None and used[1] > self._memory_bytes:
+                self._is_over_memory = True
+                await self.kill()
+
+
+def _usage(pid: int) -> tuple[float, int] | None:
+    """Processor time in seconds and resident memory in bytes; None where the system does not tell."""
+    try:
+        if os.path.exists("/proc/self/stat"):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks = int(fields[11]) + int(fields[12])
+            return ticks / os.sysconf("SC_CLK_TCK"), int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+        if os.name == "posix":
+            command = ["ps", "-o", "cputime=,rss=", "-p", str(pid)]
+            clock, rss = subprocess.run(command, capture_output=True, text=True, timeout=2).stdout.split()
+            seconds = sum(float(part) * 60**power for power, part in enumerate(reversed(clock.split(":"))))
+            return seconds, int(rss) * 1024
+    except (OSError, ValueError, IndexError, subprocess.SubprocessError):
+        return None
+    return None
+
+
+def _environment() -> dict[str, str]:
+    """Nothing, but what Windows itself needs to start a process."""
+    return {"SYSTEMROOT": os.environ["SYSTEMROOT"]} if "SYSTEMROOT" in os.environ else {}

@@ -1,0 +1,145 @@
+"""The wasm engine: CPython compiled to WebAssembly, in a Deno process that may do nothing. Works everywhere."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+from belljar.engines.base import EngineHealth, KernelProcess, Spec
+from belljar.engines.confinement import Confinement, Program
+from belljar.engines.wasm.assembly import Runtime, is_assembled, runtime_of
+from belljar.engines.wasm.bare import BareRunner
+from belljar.engines.wasm.deno import sandbox_command
+from belljar.engines.wasm.health import Health
+from belljar.engines.wasm.jailed import JailedRunner
+from belljar.engines.wasm.process import WasmProcess
+from belljar.engines.wasm.runner import OnOutput, Runner
+from belljar.errors import InvalidRequest
+from belljar.limits import Limits
+from belljar.packages import missing, pyodide
+from belljar.packages.environment import Environment, default_python
+from belljar.packages.progress import Progress, in_silence, part_of
+from belljar.policy import Policy
+from belljar.settings import Settings
+
+NAME = "wasm"
+OVERHEAD_MB = 320  # what Deno takes beside Python's memory and the files: measured, see docs/limitations/wasm.md
+THREADS = 96
+HEADROOM_BYTES = 16 << 20  # a snapshot that leaves less than this to the code is not worth having
+INSIDE, DENO_INSIDE = "/runtime", "/deno/deno"
+
+
+class WasmEngine:
+    """Builds wasm sandboxes for one host process, behind another engine's walls where there are some."""
+
+    name = NAME
+    capabilities: frozenset[str] = frozenset()
+
+    def __init__(self, settings: Settings, confinement: Confinement | None) -> None:
+        self.settings = settings
+        self._confinement = confinement
+        self._is_jailed: asyncio.Task[bool] | None = None
+        self._runtime: Runtime | None = None
+        self._health = Health(self)
+
+    def environment(self, policy: Policy, progress: Progress | None = None) -> Environment:
+        """What a sandbox with this policy runs on; fetched and assembled first when it must be. Blocks."""
+        if not isinstance(policy.packages, str):
+            raise InvalidRequest("a list of packages is not part of this version; use packages='auto' or 'none'")
+        runtime = self._runtime = self._runtime or self._assemble(progress or in_silence)
+        if policy.packages == "none":
+            return Environment(Path(default_python()), None, f"wasm-bare-{runtime.digest}")
+        found = pyodide.pyodide_set(self.settings.cache_dir, self.settings)
+        return Environment(Path(default_python()), found.site, f"wasm-{runtime.digest}", found.packages)
+
+    def is_prepared(self, _: Policy) -> bool:
+        """Whether environment() returns at once."""
+        cache = self.settings.cache_dir
+        if self._runtime is not None:
+            return True
+        return pyodide.is_prepared(cache) and is_assembled(pyodide.pyodide_set(cache, self.settings), cache)
+
+    def explain_import(self, module: str, environment: Environment) -> str:
+        """Tells a typo, no such package, no build for this engine and no index apart."""
+        return missing.explain(
+            module, engine=NAME, settings=self.settings, modules={} if environment.site is None else None
+        )
+
+    async def check(self) -> EngineHealth:
+        """Prove the wall by trying to break it, where the runtime is there already."""
+        return await self._health.prove()
+
+    async def start(self, spec: Spec) -> KernelProcess:
+        """Start a process from the largest snapshot that its memory has room for."""
+        process = WasmProcess(lambda on_output: self.launch(spec, on_output), spec.limits)
+        await process.start()
+        return process
+
+    async def settle(self, process: KernelProcess, spec: Spec) -> bool:
+        """Memory and disk are settled at the start; the rest is the host's to keep."""
+        assert isinstance(process, WasmProcess)
+        fixed = replace(spec.limits, timeout_s=process.limits.timeout_s, output_mb=process.limits.output_mb)
+        if fixed != process.limits:
+            return False
+        process.limits = spec.limits
+        return True
+
+    async def warm_up(self, environment: Environment) -> None:
+        """Nothing: every process boots from its snapshot."""
+
+    async def close(self) -> None:
+        """Nothing is kept between sandboxes."""
+
+    async def jail(self) -> Confinement | None:
+        """Whoever lends us walls here; None when their own engine is not whole on this machine."""
+        if self._confinement is None:
+            return None
+        if self._is_jailed is None:
+            self._is_jailed = asyncio.ensure_future(_is_whole(self._confinement))
+        return self._confinement if await asyncio.shield(self._is_jailed) else None
+
+    async def launch(self, spec: Spec, on_output: OnOutput) -> Runner:
+        """Start one Deno for a spec."""
+        if self._runtime is None:
+            await asyncio.to_thread(self.environment, spec.policy)
+        runtime = self._runtime
+        assert runtime is not None
+        options = {
+            "snapshot": snapshot_for(runtime, spec), "packages": spec.environment.site is not None,
+            "diskBytes": spec.limits.disk_mb << 20,
+        }  # fmt: skip
+        jail, limits = await self.jail(), spec.limits
+        overhead = OVERHEAD_MB + limits.disk_mb
+        if jail is None:
+            _check_bare(limits)
+            argv = sandbox_command(str(runtime.deno), str(runtime.folder), limits.memory_mb, options)
+            return await BareRunner.start(argv, on_output, (limits.memory_mb + overhead) << 20)
+        argv = sandbox_command(DENO_INSIDE, INSIDE, limits.memory_mb, options)
+        folders = {INSIDE: runtime.folder, DENO_INSIDE: runtime.deno.resolve()}
+        confined = await jail.confine(Program(argv, folders, {}, overhead, THREADS), spec)
+        return await JailedRunner.attach(confined, on_output)
+
+    def _assemble(self, progress: Progress) -> Runtime:
+        found = pyodide.pyodide_set(self.settings.cache_dir, self.settings, part_of(progress, 0.0, 0.5))
+        return runtime_of(found, self.settings.cache_dir, part_of(progress, 0.5, 1.0))
+
+
+def snapshot_for(runtime: Runtime, spec: Spec) -> str | None:
+    """The snapshot with most in it that leaves the code some memory; None to boot plainly."""
+    wanted = ("science", "base") if spec.environment.site is not None else ("base",)
+    room = (spec.limits.memory_mb << 20) - HEADROOM_BYTES
+    return next((name for name in wanted if runtime.snapshots.get(name, room + 1) <= room), None)
+
+
+async def _is_whole(confinement: Confinement) -> bool:
+    health = await confinement.check()
+    return health.available and not health.missing
+
+
+def _check_bare(limits: Limits) -> None:
+    if limits.cpus < 1:
+        raise InvalidRequest(
+            "less than one cpu cannot be enforced by the wasm engine here, as this machine has no native jail for it; "
+            "use cpus=1"
+        )

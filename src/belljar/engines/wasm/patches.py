@@ -1,0 +1,108 @@
+"""Our changes to Pyodide's own scripts, so that a boot can be recorded and replayed. Each must match exactly once."""
+
+from __future__ import annotations
+
+from belljar.errors import StartFailed
+
+_MODULE = [
+    # Where a library's data and functions go: as recorded, when there is a record.
+    (
+        "alignMemory(getMemory(metadata.memorySize+memAlign),memAlign)",
+        "alignMemory(Module.belljar?.memoryBase?.(libName,metadata.memorySize+memAlign)"
+        "??getMemory(metadata.memorySize+memAlign),memAlign)",
+    ),
+    (
+        "var tableBase=metadata.tableSize?wasmTable.length:0;",
+        "var tableBase=metadata.tableSize?wasmTable.length:0;"
+        "tableBase=Module.belljar?.tableBase?.(libName,tableBase,metadata.tableSize)??tableBase;",
+    ),
+    # In a replay memory, table and offsets come from the snapshot: no growth, no relocation, no constructors.
+    (
+        "if(metadata.tableSize){wasmTable.grow(metadata.tableSize)}",
+        "if(metadata.tableSize&&!flags.replay){wasmTable.grow(metadata.tableSize)}",
+    ),
+    (
+        "function postInstantiation(module,instance){updateTableMap(tableBase,metadata.tableSize);"
+        "moduleExports=relocateExports(instance.exports,memoryBase);updateGOT(moduleExports);"
+        "if(!flags.allowUndefined){reportUndefinedSymbols()}",
+        "function postInstantiation(module,instance){if(!flags.replay)updateTableMap(tableBase,metadata.tableSize);"
+        "moduleExports=relocateExports(instance.exports,memoryBase);if(!flags.replay){updateGOT(moduleExports);"
+        "if(!flags.allowUndefined){reportUndefinedSymbols()}}",
+    ),
+    (
+        'var applyRelocs=moduleExports["__wasm_apply_data_relocs"];if(applyRelocs){',
+        'var applyRelocs=moduleExports["__wasm_apply_data_relocs"];if(applyRelocs&&!flags.replay){',
+    ),
+    (
+        'var init=moduleExports["__wasm_call_ctors"];if(init){',
+        'var init=moduleExports["__wasm_call_ctors"];if(init&&!flags.replay){',
+    ),
+    (
+        "for(var needed of metadata.neededDynlibs){needed=findLibraryFS(",
+        "for(var needed of metadata.neededDynlibs){if(flags.replay)"
+        "{Object.assign(localScope,Module.belljar.needed(needed,libName));continue}needed=findLibraryFS(",
+    ),
+    # The main module: recorded once, then filled in without a walk over its 8,500 exports.
+    (
+        "updateGOT(origExports);LDSO.init();loadDylibs();",
+        "if(Module.belljar?.restoreMain){LDSO.init();Module.belljar.restoreMain(origExports)}"
+        "else{Module.belljar?.recordMain?.(origExports);updateGOT(origExports);LDSO.init();loadDylibs()}",
+    ),
+    (
+        'rtn=GOT[symName]=new WebAssembly.Global({value:"i32",mutable:true},-1)',
+        'rtn=GOT[symName]=new WebAssembly.Global({value:"i32",mutable:true},Module.belljar?.offsets?.[symName]??-1)',
+    ),
+    (
+        "var existingEntry=GOT[symName]&&GOT[symName].value!=-1;",
+        "var existingEntry=GOT[symName]&&GOT[symName].value!=-1||Module.belljar?.offsets?.[symName]!==undefined;",
+    ),
+    # CPython's call trampoline asks for a slot on every boot: the recorded one.
+    (
+        "var addFunction=(func,sig)=>{var rtn=getFunctionAddress(func);",
+        "var addFunction=(func,sig)=>{if(Module.belljar?.fixedSlots?.length){"
+        "var slot=Module.belljar.fixedSlots.shift();wasmTable.set(slot,func);return slot}"
+        "var rtn=getFunctionAddress(func);",
+    ),
+    (
+        "functionsInTableMap.set(func,ret);return ret};var updateGOT",
+        "functionsInTableMap.set(func,ret);Module.belljar?.recordSlot?.(ret,func);return ret};var updateGOT",
+    ),
+    (
+        "API.package_loader.init_loaded_packages()",
+        "Module.belljar?.restoreMain||API.package_loader.init_loaded_packages()",
+    ),
+    (
+        'var libData=FS.readFile(f,{encoding:"binary"});',
+        'var libData=Module.belljar?.library?.(f)??FS.readFile(f,{encoding:"binary"});',
+    ),
+]
+_LOADER = [
+    # The main module, already compiled, and the standard library, already read.
+    (
+        'let{binary:t,response:n}=_(e+"pyodide.asm.wasm")',
+        "let{binary:t,response:n}=globalThis.belljarParts"
+        '?{binary:globalThis.belljarParts.main}:_(e+"pyodide.asm.wasm")',
+    ),
+    (
+        "let{instance:d,module:u}=l;r(d,u)",
+        "let{instance:d,module:u}=l instanceof WebAssembly.Instance?{instance:l,module:await t}:l;r(d,u)",
+    ),
+    (
+        "function he(e){let t=j(e);",
+        "function he(e){let t=globalThis.belljarParts?Promise.resolve(globalThis.belljarParts.stdlib):j(e);",
+    ),
+]
+PATCHES = {"pyodide.asm.mjs": _MODULE, "pyodide.mjs": _LOADER}
+
+
+def patch(name: str, script: str) -> str:
+    """The script with our changes.
+
+    Raises:
+        StartFailed: when it is not the script that they were written for.
+    """
+    for old, new in PATCHES[name]:
+        if (count := script.count(old)) != 1:
+            raise StartFailed(f"{name} is not the one of the pinned Pyodide: {old[:60]!r} is in it {count} times")
+        script = script.replace(old, new)
+    return script

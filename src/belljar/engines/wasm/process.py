@@ -1,0 +1,187 @@
+"""One wasm sandbox seen from the host: a Deno process with Python in it, replaced as a whole when it must be."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from belljar.engines import exits
+from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, ignore
+from belljar.engines.channel import encode
+from belljar.engines.exchange import Exchange
+from belljar.engines.wasm.runner import OnOutput, Runner
+from belljar.engines.wasm.workspace import MemoryWorkspace
+from belljar.errors import SandboxClosed, SandboxError, StartFailed
+from belljar.limits import Limits
+from belljar_kernel import PROTOCOL, digest
+
+Launch = Callable[[OnOutput], Awaitable[Runner]]
+
+START_TIMEOUT_S = 60
+ENVIRONMENT = {
+    "HOME": "/home/sandbox", "USER": "sandbox", "LOGNAME": "sandbox", "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8",
+    "TMPDIR": "/tmp", "PYTHONDONTWRITEBYTECODE": "1",
+}  # fmt: skip
+MOVED_FILES, MOVED_BYTES = 10_000, 1 << 30
+
+
+class WasmProcess:
+    """A sandbox of the wasm engine."""
+
+    def __init__(self, launch: Launch, limits: Limits) -> None:
+        self.limits = limits
+        self.workspace = MemoryWorkspace(self._ask)
+        self.environment: Mapping[str, str] = ENVIRONMENT
+        self._launch = launch
+        self._runner: Runner | None = None
+        self._exchange: Exchange | None = None
+        self._turn = asyncio.Lock()
+        self._starting = asyncio.Lock()
+        self._request_ids = 0
+        self._closing: asyncio.Task[None] | None = None
+        self._before = Sample(0.0, 0)  # what processes that were replaced had used
+
+    @property
+    def degraded(self) -> tuple[str, ...]:
+        """The layers that are missing with the operator's leave."""
+        return self._runner.degraded if self._runner else ()
+
+    @property
+    def alive(self) -> bool:
+        """Whether a kernel is there to take Requests."""
+        return (
+            self._closing is None
+            and self._runner is not None
+            and self._exchange is not None
+            and not self._runner.exit.done()
+            and not self._exchange.ended.done()
+        )
+
+    async def start(self) -> None:
+        """Bring up the process; nothing is left behind when that fails.
+
+        Raises:
+            StartFailed: with what it said.
+        """
+        try:
+            await self._start()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def request(self, request: dict[str, Any], on_event: OnEvent) -> Event:
+        """Send one Request and see it through."""
+        async with self._turn:
+            await self.idle()
+            exchange, runner = self._exchange, self._runner
+            if exchange is None or runner is None or not self.alive:
+                raise KernelExited(await self._exit_facts())
+            self._request_ids += 1
+            waiter = exchange.open(self._request_ids, on_event)
+            runner.write(encode({**request, "id": self._request_ids}))
+            try:
+                done = await waiter
+            except asyncio.CancelledError:
+                exchange.abandon()
+                raise
+            if done is None:
+                await self.kill()
+                raise KernelExited(await self._exit_facts())
+            exchange.on_event = None
+            return done
+
+    async def idle(self) -> None:
+        """Return when no Request is open."""
+        if self._exchange is not None and self._exchange.done is not None:
+            await asyncio.wait((self._exchange.done,))
+
+    async def interrupt(self) -> None:
+        """Raise KeyboardInterrupt in the running code; there are no other processes."""
+        if self._runner is not None:
+            self._runner.write(encode({"type": "interrupt"}))
+
+    async def kill(self) -> None:
+        """End the process, and with it the files."""
+        if self._runner is not None:
+            await self._runner.kill()
+
+    async def restart(self) -> bool:
+        """A fresh process. The files move with it when the old one can still give them; False when it cannot."""
+        async with self._starting:
+            files = await self._leave()
+            await self._drop()
+            if self._closing is not None:
+                raise SandboxClosed("this sandbox was closed; make a new one")
+            await self._start()
+            for path, data in (files or {}).items():
+                await self.workspace.write(path, data)
+            return files is not None
+
+    def sample(self) -> Sample:
+        """Processor time so far and the most memory there was."""
+        return _added(self._before, self._runner.sample()) if self._runner else self._before
+
+    async def close(self) -> None:
+        """End everything and leave nothing behind, even when nobody waits for it any more."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        if self._runner is not None:
+            await self._runner.kill()
+        async with self._starting:
+            await self._drop()
+
+    async def _start(self) -> None:
+        exchange = self._exchange = Exchange()
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                runner = self._runner = await self._launch(exchange.take)
+                runner.exit.add_done_callback(lambda _: exchange.end(None))
+                await asyncio.wait((exchange.hello, exchange.ended), return_when=asyncio.FIRST_COMPLETED)
+        except TimeoutError:
+            raise StartFailed(f"the sandbox was not up after {START_TIMEOUT_S} s; is the machine overloaded?") from None
+        if not exchange.hello.done():
+            raise StartFailed(f"the WebAssembly sandbox did not come up: {runner.said() or exchange.ended.result()}")
+        hello = exchange.hello.result()
+        if hello.get("protocol") != PROTOCOL or hello.get("digest") != digest():
+            raise StartFailed("the kernel inside is not the one that this Belljar brought; clear the cache folder")
+
+    async def _leave(self) -> dict[str, bytes] | None:
+        """The files of a process that still answers; None when it does not, or has too many of them."""
+        if not self.alive or (self._exchange and self._exchange.done and not self._exchange.done.done()):
+            return None
+        with contextlib.suppress(SandboxError):
+            entries = await self.workspace.list("", MOVED_FILES)
+            if sum(entry.size for entry in entries if entry.type == "file") <= MOVED_BYTES:
+                paths = [entry.path for entry in entries if entry.type == "file"]
+                return {path: await self.workspace.read(path, MOVED_BYTES) for path in paths}
+        return None
+
+    async def _drop(self) -> None:
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            self._before = _added(self._before, runner.sample())
+            await runner.close()
+        if self._exchange is not None:
+            self._exchange.end(None)
+
+    async def _ask(self, request: dict[str, Any]) -> Event:
+        return await self.request(request, ignore)
+
+    async def _exit_facts(self) -> Exit:
+        if self._runner is None:
+            return Exit(broken="it was closed")
+        await asyncio.wait((self._runner.exit,), timeout=5)
+        facts = self._runner.exit.result() if self._runner.exit.done() else Exit(broken="it stopped answering")
+        said = self._exchange.ended.result() if self._exchange and self._exchange.ended.done() else None
+        if facts.code is not None and facts.code > exits.SIGNAL_BASE:  # how a process in WebAssembly ends by a signal
+            facts = Exit(signal=facts.code - exits.SIGNAL_BASE)
+        return Exit(facts.code, facts.signal, facts.out_of_memory, said or facts.broken)
+
+
+def _added(before: Sample, now: Sample) -> Sample:
+    return Sample(before.cpu_s + now.cpu_s, max(before.peak_memory_bytes, now.peak_memory_bytes))

@@ -1,0 +1,72 @@
+/** Loads Pyodide with the packs mounted. What differs between a plain boot, a build and a restore is the caller's. */
+import type { EmscriptenModule, FileSystem, LoadOptions, Pyodide } from "./emscripten.ts";
+import { mountPack, openPack, type Pack } from "./pack.ts";
+import { FOLDER, KERNEL, OWN, SITE } from "./places.ts";
+// @deno-types="./pyodide.asm.d.ts"
+import create from "./pyodide.asm.mjs";
+// @deno-types="./pyodide.d.ts"
+import { loadPyodide } from "./pyodide.mjs";
+
+const ENVIRONMENT = {
+  HOME: "/home/sandbox",
+  PYTHONHASHSEED: "0",
+  PYTHONDONTWRITEBYTECODE: "1",
+  PYTHONPATH: KERNEL,
+  MPLBACKEND: "agg",
+};
+
+/** Everything that is read from the runtime folder for a boot; nothing is read from it later but through open files. */
+export interface Parts {
+  kernel: Pack;
+  packages: Pack | null;
+  lock: unknown;
+  stdlib: Uint8Array;
+}
+
+type Extra = Partial<Pick<LoadOptions, "_makeSnapshot" | "_loadSnapshot">>;
+type Prepare = (module: EmscriptenModule) => void;
+
+// Pyodide looks for `require` to tell Node from a browser, and would load Node's child_process and ws.
+Object.assign(globalThis, { require: () => ({}) });
+
+/** Open the parts; without packages for Python alone. */
+export function openParts(withPackages: boolean): Parts {
+  return {
+    kernel: openPack(FOLDER, "kernel"),
+    packages: withPackages ? openPack(FOLDER, "packages") : null,
+    lock: JSON.parse(Deno.readTextFileSync(`${FOLDER}/lock.json`)),
+    stdlib: Deno.readFileSync(`${FOLDER}/python_stdlib.zip`),
+  };
+}
+
+/** Load Pyodide; `prepare` sees the module before it is instantiated. */
+export async function boot(
+  parts: Parts,
+  main: WebAssembly.Module,
+  prepare: Prepare = () => {},
+  extra: Extra = {},
+): Promise<{ py: Pyodide; module: EmscriptenModule }> {
+  let module: EmscriptenModule | undefined;
+  Object.assign(globalThis, { belljarParts: { main, stdlib: parts.stdlib } });
+  const py = await loadPyodide({
+    ...extra,
+    indexURL: `${FOLDER}/`,
+    packageBaseUrl: `${FOLDER}/`,
+    lockFileContents: parts.lock,
+    env: { ...ENVIRONMENT },
+    fsInit: (fs) => Promise.resolve(furnish(fs, parts)),
+    createPyodideModule(settings) {
+      module = settings;
+      prepare(settings);
+      return create(settings);
+    },
+  });
+  delete (globalThis as { belljarParts?: unknown }).belljarParts;
+  return { py, module: module! };
+}
+
+function furnish(fs: FileSystem, parts: Parts): void {
+  for (const folder of [KERNEL, ...OWN]) fs.mkdirTree(folder);
+  mountPack(fs, parts.kernel, KERNEL);
+  if (parts.packages) mountPack(fs, parts.packages, SITE);
+}

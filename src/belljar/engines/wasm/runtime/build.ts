@@ -1,0 +1,27 @@
+/**
+ * Builds a snapshot in the runtime folder: `build.js NAME`. Has to be followed by `verify.js`, in a process of its own,
+ * before anybody uses it.
+ */
+import { boot, openParts } from "./boot.ts";
+import { compileModules, type LibraryPlace } from "./modules.ts";
+import { placeOf } from "./pack.ts";
+import { FOLDER, SITE } from "./places.ts";
+import { Recorder } from "./record.ts";
+
+const [name] = Deno.args;
+const recorder = new Recorder();
+const parts = openParts(name === "science"), { main } = await compileModules(null);
+const { py } = await boot(parts, main, (module) => recorder.attach(module), { _makeSnapshot: true });
+recorder.markBooted();
+py.runPython(`from belljar_kernel import bridge; bridge.prepare(${parts.packages ? "True" : "False"})`);
+for (const loaded of Object.keys(py.loadedPackages)) delete py.loadedPackages[loaded]; // a reference that must be empty
+const { snapshot, pages } = await recorder.snapshot();
+const places = snapshot.libraries.map(({ path }): LibraryPlace => {
+  if (!parts.packages || !path.startsWith(`${SITE}/`)) throw new Error(`${path} is not a library of a package`);
+  return [path, ...placeOf(parts.packages, path.slice(SITE.length + 1))];
+});
+Deno.writeFileSync(`${FOLDER}/${name}.bin`, pages);
+Deno.writeTextFileSync(`${FOLDER}/${name}.json`, JSON.stringify(snapshot));
+Deno.writeTextFileSync(`${FOLDER}/${name}.libraries.json`, JSON.stringify(places));
+console.log(JSON.stringify({ memoryBytes: snapshot.memorySize, libraries: snapshot.libraries.length }));
+Deno.exit(0);

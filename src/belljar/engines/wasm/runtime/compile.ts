@@ -1,0 +1,50 @@
+/**
+ * Compiles every module of a pack with the interpreter that will run it: `compile.js OUT` writes one file of
+ * compiled modules, each as a line of JSON with its path and its length, followed by its bytes.
+ */
+import { boot, openParts } from "./boot.ts";
+import type { PyCallable } from "./emscripten.ts";
+import { compileModules } from "./modules.ts";
+import type { Tree } from "./pack.ts";
+import { SITE } from "./places.ts";
+
+const [out] = Deno.args;
+const parts = openParts(true);
+const { py } = await boot(parts, (await compileModules(null)).main);
+const compile = py.runPython(`
+import importlib._bootstrap_external as external, importlib.util, warnings
+warnings.simplefilter("ignore")
+def compiled(path):
+    with open(path, "rb") as file:
+        source = file.read()
+    try:
+        code = compile(source, path, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return None
+    return bytes(external._code_to_hash_pyc(code, importlib.util.source_hash(source), False))
+compiled
+`) as PyCallable;
+const file = Deno.openSync(out, { write: true, create: true, truncate: true });
+const encoder = new TextEncoder();
+
+function write(bytes: Uint8Array): void {
+  for (let done = 0; done < bytes.length;) done += file.writeSync(bytes.subarray(done));
+}
+
+function walk(tree: Tree, prefix: string): void {
+  for (const [name, entry] of Object.entries(tree)) {
+    if (!Array.isArray(entry)) walk(entry, `${prefix}${name}/`);
+    else if (name.endsWith(".py")) {
+      const code = compile(`${SITE}/${prefix}${name}`) as { toJs(): Uint8Array; destroy(): void } | undefined;
+      if (!code) continue;
+      const bytes = code.toJs();
+      code.destroy();
+      write(encoder.encode(JSON.stringify([`${prefix}${name}`, bytes.length]) + "\n"));
+      write(bytes);
+    }
+  }
+}
+
+walk(parts.packages!.tree, "");
+file.close();
+Deno.exit(0);

@@ -1,0 +1,152 @@
+/** The parts of Pyodide and Emscripten that this runtime touches. Types only. */
+
+export type Export = CallableFunction & { sig?: string };
+// deno-lint-ignore no-explicit-any -- functions, numbers and globals, as WebAssembly gives them
+export type Exports = Record<string, any>;
+
+export interface Stream {
+  fd: number;
+  path: string;
+  flags: number;
+  position: number;
+  node: FileNode;
+}
+
+export interface FileNode {
+  id: number;
+  mode: number;
+  name: string;
+  parent: FileNode;
+  contents: Uint8Array | Record<string, FileNode>;
+  usedBytes: number;
+  atime: number;
+  mtime: number;
+  ctime: number;
+  node_ops: unknown;
+  stream_ops: unknown;
+  mounted?: unknown;
+}
+
+export interface Attributes {
+  mode: number;
+  size: number;
+  mtime: Date;
+}
+
+export type Write = (
+  stream: Stream,
+  buffer: Uint8Array,
+  offset: number,
+  length: number,
+  position: number,
+  canOwn?: boolean,
+) => number;
+
+export interface MemoryFiles {
+  createNode(parent: FileNode | null, name: string, mode: number, dev: number): FileNode;
+  ops_table: {
+    file: { stream: { write: Write }; node: { setattr(node: FileNode, attributes: { size?: number }): void } };
+  };
+}
+
+export interface FileSystem {
+  streams: (Stream | null)[];
+  filesystems: { MEMFS: MemoryFiles };
+  ErrnoError: new (errno: number) => Error & { errno: number };
+  createNode(parent: FileNode | null, name: string, mode: number, dev: number): FileNode;
+  mount(type: { mount(): FileNode }, options: object, at: string): void;
+  mkdirTree(path: string, mode?: number): void;
+  mkdir(path: string, mode?: number): void;
+  open(path: string, flags: number | string, mode?: number): Stream;
+  close(stream: Stream): void;
+  closeStream(fd: number): void;
+  createStream(stream: Stream, fd: number): Stream;
+  read(stream: Stream, buffer: Uint8Array, offset: number, length: number, position?: number): number;
+  write(stream: Stream, buffer: Uint8Array, offset: number, length: number, position?: number): number;
+  readFile(path: string): Uint8Array;
+  lookupPath(path: string, options?: { follow?: boolean }): { path: string; node: FileNode };
+  lstat(path: string): Attributes;
+  stat(path: string): Attributes;
+  readdir(path: string): string[];
+  readlink(path: string): string;
+  rename(from: string, to: string): void;
+  unlink(path: string): void;
+  rmdir(path: string): void;
+  chmod(path: string, mode: number): void;
+  isDir(mode: number): boolean;
+  isFile(mode: number): boolean;
+  isLink(mode: number): boolean;
+}
+
+export interface Library {
+  name: string;
+  global: boolean;
+  refcount: number;
+  exports: Exports;
+}
+
+/** What our patches of `pyodide.asm.mjs` call; each is optional there. */
+export interface Hooks {
+  memoryBase?(library: string, size: number): number | undefined;
+  tableBase?(library: string, base: number, size: number): number | undefined;
+  needed?(name: string, by: string): Exports;
+  library?(path: string): WebAssembly.Module | undefined;
+  recordMain?(exports: Exports): void;
+  restoreMain?(exports: Exports): void;
+  recordSlot?(index: number, func: Export): void;
+  fixedSlots?: number[];
+  offsets?: Record<string, number>;
+}
+
+export interface EmscriptenModule {
+  belljar?: Hooks;
+  preRun: (() => void)[];
+  HEAPU8: Uint8Array<ArrayBuffer>;
+  FS: FileSystem;
+  LDSO: { loadedLibsByName: Record<string, Library>; loadedLibsByHandle: Record<string, Library> };
+  GOT: Record<string, WebAssembly.Global>;
+  wasmTable: WebAssembly.Table;
+  freeTableIndexes: number[];
+  ___heap_base: number | WebAssembly.Global;
+  getMemory(size: number): number;
+  growMemory(size: number): boolean | number;
+  newDSO(name: string, handle: undefined, state: string): Library;
+  loadWebAssemblyModule(
+    module: WebAssembly.Module,
+    flags: { replay: true; nodelete: true },
+    name: string,
+    scope: Exports,
+  ): Exports;
+  API: {
+    config: { BUILD_ID: string };
+    serializeHiwireState(): unknown;
+    restoreSnapshot(bytes: Uint8Array): unknown;
+  };
+}
+
+export interface PyCallable {
+  (...args: unknown[]): unknown;
+  destroy(): void;
+}
+
+export interface Pyodide {
+  FS: FileSystem;
+  loadedPackages: Record<string, string>;
+  runPython(code: string): unknown;
+  pyimport(name: string): unknown;
+  setInterruptBuffer(buffer: Int32Array): void;
+  setStdout(options: { write(bytes: Uint8Array): number; isatty: boolean }): void;
+  setStderr(options: { write(bytes: Uint8Array): number; isatty: boolean }): void;
+  setStdin(options: { stdin(): null }): void;
+}
+
+export interface LoadOptions {
+  indexURL: string;
+  packageBaseUrl: string;
+  lockFileContents: unknown;
+  env: Record<string, string>;
+  fsInit(fs: FileSystem): Promise<void>;
+  createPyodideModule(settings: EmscriptenModule): unknown;
+  _makeSnapshot?: boolean;
+  _loadSnapshot?: Uint8Array;
+}

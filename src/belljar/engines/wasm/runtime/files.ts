@@ -1,0 +1,161 @@
+/** The host's requests about files of the workspace. Paths are relative to it; none leads out of it, or through a link
+ * that does. */
+import type { FileSystem } from "./emscripten.ts";
+
+const WORKSPACE = "/workspace";
+const CHUNK = 8 << 20;
+const ERRNO: Record<number, string> = { 44: "missing", 51: "full", 54: "through", 32: "through", 31: "folder" };
+
+export interface FileRequest {
+  type: "file_write" | "file_read" | "file_list" | "file_delete";
+  path: string;
+  data?: string;
+  append?: boolean;
+  last?: boolean;
+  offset?: number;
+  max?: number;
+}
+
+type Answer = Record<string, unknown>;
+
+/** What the host gets for a request; failures are told by a word, for which it has the sentence. */
+export function answerFileRequest(fs: FileSystem, request: FileRequest): Answer {
+  try {
+    switch (request.type) {
+      case "file_write":
+        return write(fs, request);
+      case "file_read":
+        return read(fs, request);
+      case "file_list":
+        return list(fs, request);
+      case "file_delete":
+        return remove(fs, request);
+    }
+  } catch (failure) {
+    if (failure instanceof Refused) return { failure: failure.message };
+    const errno = (failure as { errno?: number }).errno;
+    if (errno === undefined) return { failure: "unknown", detail: `${failure}`.slice(0, 200) };
+    return { failure: ERRNO[errno] ?? "unknown", detail: `errno ${errno}` };
+  }
+}
+
+class Refused extends Error {}
+
+function write(fs: FileSystem, { path, data = "", append = false, last = true }: FileRequest): Answer {
+  const names = path.split("/"), name = names.pop()!;
+  const folder = [WORKSPACE, ...names].reduce((above, below) => makeFolder(fs, above, below));
+  const fresh = `${folder}/.belljar-upload`, bytes = Uint8Array.fromBase64(data);
+  try {
+    const stream = fs.open(fresh, append ? 0o2001 : 0o1101, 0o644); // O_WRONLY with O_APPEND, or with O_CREAT and O_TRUNC
+    try {
+      if (bytes.length) fs.write(stream, bytes, 0, bytes.length);
+    } finally {
+      fs.close(stream);
+    }
+    if (last) {
+      const target = `${folder}/${name}`;
+      if (exists(fs, target) && fs.isDir(fs.lstat(target).mode)) throw new Refused("folder");
+      fs.rename(fresh, target);
+    }
+  } catch (failure) {
+    if (exists(fs, fresh)) fs.unlink(fresh);
+    throw failure;
+  }
+  return {};
+}
+
+function makeFolder(fs: FileSystem, above: string, below: string): string {
+  const path = `${above}/${below}`;
+  if (!exists(fs, path)) fs.mkdir(path, 0o755);
+  if (!fs.isDir(fs.lstat(path).mode)) throw new Refused("through");
+  return path;
+}
+
+function read(fs: FileSystem, { path, offset = 0, max = 0 }: FileRequest): Answer {
+  const real = beneath(fs, path), facts = fs.stat(real);
+  if (fs.isDir(facts.mode)) throw new Refused("folder");
+  if (!fs.isFile(facts.mode)) throw new Refused("special");
+  if (facts.size > max) return { failure: "large", size: facts.size };
+  const bytes = new Uint8Array(Math.min(CHUNK, Math.max(0, facts.size - offset)));
+  const stream = fs.open(real, 0);
+  try {
+    const count = fs.read(stream, bytes, 0, bytes.length, offset);
+    return { data: bytes.subarray(0, count).toBase64(), end: offset + count >= facts.size };
+  } finally {
+    fs.close(stream);
+  }
+}
+
+function list(fs: FileSystem, { path, max = 0 }: FileRequest): Answer {
+  const root = beneath(fs, path || ".");
+  if (!fs.isDir(fs.stat(root).mode)) throw new Refused("through");
+  const entries: unknown[] = [];
+  const walk = (folder: string, prefix: string): void => {
+    const names = fs.readdir(folder).filter((name) => name !== "." && name !== "..").sort(byCodePoint);
+    for (const name of names) {
+      if (entries.length >= max) throw new Refused("many");
+      const facts = fs.lstat(`${folder}/${name}`);
+      entries.push([prefix + name, kind(fs, facts.mode), facts.size, facts.mtime.getTime() / 1000]);
+      if (fs.isDir(facts.mode)) walk(`${folder}/${name}`, `${prefix}${name}/`);
+    }
+  };
+  walk(root, path ? `${path}/` : "");
+  return { entries };
+}
+
+function remove(fs: FileSystem, { path }: FileRequest): Answer {
+  const names = path.split("/"), name = names.pop()!;
+  const folder = beneath(fs, names.join("/") || ".");
+  const clear = (target: string): void => {
+    if (!fs.isDir(fs.lstat(target).mode)) return fs.unlink(target);
+    for (const child of fs.readdir(target)) if (child !== "." && child !== "..") clear(`${target}/${child}`);
+    fs.rmdir(target);
+  };
+  clear(`${folder}/${name}`);
+  return {};
+}
+
+/** The real path of something in the workspace; a link may lead elsewhere in it, but not out and not by a full path. */
+function beneath(fs: FileSystem, path: string): string {
+  let real = WORKSPACE, left = path.split("/").filter((name) => name && name !== "."), links = 0;
+  while (left.length) {
+    const [name, ...rest] = left;
+    left = rest;
+    if (name === "..") {
+      if (real === WORKSPACE) throw new Refused("through");
+      real = real.slice(0, real.lastIndexOf("/"));
+      continue;
+    }
+    const next = `${real}/${name}`;
+    if (!fs.isLink(fs.lstat(next).mode)) {
+      real = next;
+      continue;
+    }
+    const target = fs.readlink(next);
+    if (target.startsWith("/") || ++links > 40) throw new Refused("through");
+    left = [...target.split("/").filter((part) => part && part !== "."), ...left];
+  }
+  return real;
+}
+
+function exists(fs: FileSystem, path: string): boolean {
+  try {
+    fs.lstat(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function kind(fs: FileSystem, mode: number): string {
+  return fs.isFile(mode) ? "file" : fs.isDir(mode) ? "directory" : fs.isLink(mode) ? "symlink" : "other";
+}
+
+function byCodePoint(a: string, b: string): number {
+  const [left, right] = [[...a], [...b]];
+  for (let k = 0; k < Math.min(left.length, right.length); k++) {
+    const difference = left[k].codePointAt(0)! - right[k].codePointAt(0)!;
+    if (difference) return difference;
+  }
+  return left.length - right.length;
+}

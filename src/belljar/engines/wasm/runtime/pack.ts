@@ -1,0 +1,110 @@
+/**
+ * A read-only file system over one file: a tree of names, and the bytes at their places. It lives on after user code has
+ * patched the built-ins of JavaScript, so it holds on to those that it uses.
+ */
+import type { FileNode, FileSystem, Stream } from "./emscripten.ts";
+
+/** A folder, or the place and the length of a file. */
+export type Entry = Tree | [offset: number, length: number];
+export interface Tree {
+  [name: string]: Entry;
+}
+
+export interface Pack {
+  tree: Tree;
+  /** The bytes at a place; must not be written to. */
+  read(offset: number, length: number): Uint8Array;
+}
+
+type PackNode = FileNode & { entry: Entry };
+
+const EROFS = 69, ENOENT = 44, EINVAL = 28;
+const MODIFIED = Date.UTC(2024, 0, 1);
+const bound = Function.prototype.bind.bind(Function.prototype.call);
+const set = bound(Object.getPrototypeOf(Uint8Array.prototype).set) as (
+  into: Uint8Array,
+  from: Uint8Array,
+  at: number,
+) => void;
+const { isArray } = Array, { hasOwn, keys } = Object, { min } = Math;
+
+/** Open a pack that was written to two files: `name.json` and `name.bin`. The file stays open. */
+export function openPack(folder: string, name: string): Pack {
+  const file = Deno.openSync(`${folder}/${name}.bin`);
+  const seek = file.seekSync.bind(file), readInto = file.readSync.bind(file);
+  const read = (offset: number, length: number): Uint8Array => {
+    const bytes = new Uint8Array(length);
+    seek(offset, 0);
+    for (let done = 0; done < length;) {
+      const count = readInto(bytes.subarray(done));
+      if (!count) throw new Error(`${name}.bin is shorter than its index says`);
+      done += count;
+    }
+    return bytes;
+  };
+  return { tree: JSON.parse(Deno.readTextFileSync(`${folder}/${name}.json`)), read };
+}
+
+/** Where one file of a pack is. */
+export function placeOf(pack: Pack, path: string): [offset: number, length: number] {
+  let entry: Entry = pack.tree;
+  for (const name of path.split("/")) entry = (entry as Tree)[name];
+  return entry as [number, number];
+}
+
+/** Mount a pack; `at` must exist. */
+export function mountPack(fs: FileSystem, pack: Pack, at: string): void {
+  const refuse = (): never => {
+    throw new fs.ErrnoError(EROFS);
+  };
+  const make = (parent: PackNode | null, name: string, entry: Entry): PackNode => {
+    const isFile = isArray(entry);
+    const node = fs.createNode(parent, name, isFile ? 0o100444 : 0o40555, 0) as PackNode;
+    node.node_ops = isFile ? fileOps : folderOps;
+    node.stream_ops = isFile ? fileStreams : folderStreams;
+    node.entry = entry;
+    node.atime = node.mtime = node.ctime = MODIFIED;
+    return node;
+  };
+  const getattr = (node: PackNode) => {
+    const size = isArray(node.entry) ? node.entry[1] : 4096, date = new Date(MODIFIED);
+    const times = { atime: date, mtime: date, ctime: date };
+    const blocks = { size, blksize: 4096, blocks: (size + 511) >> 9 };
+    return { dev: 77, ino: node.id, mode: node.mode, nlink: 1, uid: 0, gid: 0, rdev: 0, ...blocks, ...times };
+  };
+  const fileOps = { getattr, setattr: refuse };
+  const folderOps = {
+    ...fileOps,
+    mknod: refuse,
+    unlink: refuse,
+    rmdir: refuse,
+    rename: refuse,
+    symlink: refuse,
+    lookup(parent: PackNode, name: string): PackNode {
+      const folder = parent.entry as Tree;
+      if (!hasOwn(folder, name)) throw new fs.ErrnoError(ENOENT);
+      return make(parent, name, folder[name]);
+    },
+    readdir: (node: PackNode): string[] => [".", "..", ...keys(node.entry)],
+  };
+  const fileStreams = {
+    read(stream: Stream, buffer: Uint8Array, at: number, length: number, position: number): number {
+      const [offset, size] = (stream.node as PackNode).entry as [number, number];
+      const count = min(length, size - position);
+      if (count <= 0) return 0;
+      set(buffer, pack.read(offset + position, count), at);
+      return count;
+    },
+    llseek(stream: Stream, offset: number, whence: number): number {
+      const size = ((stream.node as PackNode).entry as [number, number])[1];
+      const position = offset + (whence === 1 ? stream.position : whence === 2 ? size : 0);
+      if (position < 0) throw new fs.ErrnoError(EINVAL);
+      return position;
+    },
+    write: refuse,
+  };
+  const folderStreams = {
+    llseek: (stream: Stream, offset: number, whence: number) => (whence === 1 ? stream.position : 0) + offset,
+  };
+  fs.mount({ mount: () => make(null, "/", pack.tree) }, {}, at);
+}

@@ -1,0 +1,128 @@
+/** The thread that runs Python: restores a snapshot, gives up its permissions, proves that, and then answers Requests. */
+import { boot, openParts } from "./boot.ts";
+import { send, sendText } from "./channel.ts";
+import { limitDisk } from "./disk.ts";
+import type { PyCallable, Pyodide } from "./emscripten.ts";
+import { answerFileRequest } from "./files.ts";
+import type { Modules } from "./modules.ts";
+import { OWN } from "./places.ts";
+import { openSnapshot, restore } from "./restore.ts";
+import { breaches } from "./walls.ts";
+
+export interface Options {
+  /** The name of a snapshot, or null to boot plainly. */
+  snapshot: string | null;
+  packages: boolean;
+  diskBytes: number;
+}
+
+interface Bridge {
+  start(send: (text: string) => void, wait: (seconds: number) => boolean): string;
+  prepare(science: boolean): void;
+  handle: PyCallable;
+}
+
+const NO_NETWORK = "the network is off in this sandbox; allow hosts with Policy(network=[...])";
+const { parse } = JSON, { wait, store, load } = Atomics;
+const tell = self.postMessage.bind(self) as (word: "loaded" | number) => void;
+let openRequest = 0;
+
+/** What arrives before Python is there. */
+class Inbox {
+  closed = Promise.withResolvers<void>();
+  modules = Promise.withResolvers<Modules>();
+  requests: string[] = [];
+
+  take(message: "closed" | Modules | string): void {
+    if (message === "closed") this.closed.resolve();
+    else if (typeof message === "string") this.requests.push(message);
+    else this.modules.resolve(message);
+  }
+}
+
+self.onmessage = async ({ data: { signal, options } }) => {
+  const inbox = new Inbox();
+  self.onmessage = ({ data }) => inbox.take(data);
+  const parts = openParts(options.packages), opened = options.snapshot ? openSnapshot(options.snapshot) : null;
+  tell("loaded");
+  await inbox.closed.promise;
+  const trials = breaches(); // goes on while Python boots
+  const modules = await inbox.modules.promise;
+  const py = opened ? await restore(parts, opened, modules) : (await boot(parts, modules.main)).py;
+  const bridge = connect(py, signal, options), through = await trials;
+  if (through.length) {
+    Deno.stderr.writeSync(new TextEncoder().encode(`the wall does not hold: ${through.join("; ")}\n`));
+    return tell(71);
+  }
+  closeNetwork();
+  sendText(bridge.start(sendText, (seconds) => sleep(signal, seconds)));
+  const handle = (text: string) => answer(py, bridge.handle, signal, text);
+  self.onmessage = ({ data }) => handle(data);
+  inbox.requests.forEach(handle);
+};
+
+function connect(py: Pyodide, signal: Int32Array, options: Options): Bridge {
+  py.setInterruptBuffer(signal);
+  py.setStdin({ stdin: () => null });
+  py.setStdout(output("stdout"));
+  py.setStderr(output("stderr"));
+  limitDisk(py.FS, OWN, options.diskBytes);
+  const bridge = py.pyimport("belljar_kernel.bridge") as Bridge;
+  if (!options.snapshot) bridge.prepare(false);
+  Object.assign(console, { log: say, info: say, debug: say, warn: () => {}, error: () => {} }); // Pyodide's own laments
+  return bridge;
+}
+
+/** What Python and C write to a descriptor becomes events; half a character waits for its other half. */
+function output(type: "stdout" | "stderr") {
+  const decoder = new TextDecoder();
+  const decode = decoder.decode.bind(decoder);
+  return {
+    isatty: false,
+    write(bytes: Uint8Array): number {
+      const text = decode(bytes, { stream: true });
+      if (text) send({ type, id: openRequest, text });
+      return bytes.length;
+    },
+  };
+}
+
+function say(...words: unknown[]): void {
+  send({ type: "stdout", id: openRequest, text: `${words.map(String).join(" ")}\n` });
+}
+
+function answer(py: Pyodide, handle: PyCallable, signal: Int32Array, text: string): void {
+  const request = parse(text);
+  openRequest = request.id;
+  store(signal, 0, 0);
+  if (typeof request.type === "string" && request.type.startsWith("file_")) {
+    send({ type: "done", id: request.id, ...answerFileRequest(py.FS, request) });
+    return;
+  }
+  try {
+    handle(text);
+  } catch (failure) {
+    const status = (failure as { status?: unknown }).status;
+    if (typeof status !== "number") Deno.stderr.writeSync(new TextEncoder().encode(`${failure}\n`));
+    tell(typeof status === "number" ? status & 255 : 134);
+  }
+}
+
+function sleep(signal: Int32Array, seconds: number): boolean {
+  wait(signal, 0, 0, seconds * 1000);
+  const interrupted = load(signal, 0) !== 0;
+  if (interrupted) store(signal, 0, 0);
+  return interrupted;
+}
+
+/** The permissions refuse it anyway; this says what to do about it. */
+function closeNetwork(): void {
+  const refuse = () => {
+    throw new TypeError(NO_NETWORK);
+  };
+  Object.assign(globalThis, {
+    fetch: () => Promise.reject(new TypeError(NO_NETWORK)),
+    WebSocket: refuse,
+    XMLHttpRequest: refuse,
+  });
+}

@@ -1,0 +1,57 @@
+/** The form of a snapshot: `name.json` says how the module was linked, `name.bin` has the pages that are not zero. */
+
+/** A library in the order in which it was loaded, with the places that its data and its functions got. */
+export interface LinkedLibrary {
+  path: string;
+  memory: number;
+  memorySize: number;
+  table: number;
+  tableSize: number;
+}
+
+export interface OpenFile {
+  fd: number;
+  path: string;
+  flags: number;
+  position: number;
+}
+
+export interface Snapshot {
+  buildId: string;
+  /** Length of the function table before the first library, and in the end. */
+  tableStart: number;
+  tableLength: number;
+  libraries: LinkedLibrary[];
+  /** Slots of the table that were handed out one by one: to functions of libraries, of the main module, of JavaScript. */
+  librarySlots: [index: number, library: string, name: string][];
+  mainSlots: [index: number, name: string][];
+  scriptSlots: [index: number, name: string, signature: string][];
+  fixedSlots: number[];
+  freeSlots: number[];
+  /** One small module, in base64, that makes WebAssembly functions of all the JavaScript ones. */
+  adapter: string;
+  offsets: Record<string, number>;
+  handles: [handle: number, library: string][];
+  files: OpenFile[];
+  references: unknown;
+  memorySize: number;
+  pages: [start: number, length: number][];
+  /** SHA-256 of the whole memory and of the names in the table; checked once, when the snapshot is built. */
+  memoryDigest: string;
+  tableDigest: string;
+}
+
+export async function memoryDigest(memory: Uint8Array<ArrayBuffer>): Promise<string> {
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", memory)).toHex();
+}
+
+/** A digest of which function sits where. JavaScript's have no name that lasts, so their slots are left out. */
+export async function tableDigest(table: WebAssembly.Table, scriptSlots: Snapshot["scriptSlots"]): Promise<string> {
+  const skipped = new Set(scriptSlots.map(([index]) => index));
+  const names: string[] = [];
+  for (let index = 0; index < table.length; index++) {
+    names.push(skipped.has(index) ? "" : (table.get(index) as CallableFunction | null)?.name ?? "");
+  }
+  const bytes = new TextEncoder().encode(names.join("\n"));
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
+}

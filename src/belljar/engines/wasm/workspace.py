@@ -1,0 +1,95 @@
+"""The files of a wasm sandbox. They live in its memory, so the program inside answers for them, between runs."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from belljar.engines.base import Entry, Event, KernelExited, Listing
+from belljar.errors import DiskFull, FileError, FileMissing, FileTooLarge, PathRefused, SandboxClosed
+
+CHUNK_BYTES = 8 << 20
+KINDS = ("file", "directory", "symlink", "other")
+
+Ask = Callable[[dict[str, Any]], Awaitable[Event]]
+
+
+class MemoryWorkspace:
+    """Files by way of requests. What comes back is untrusted."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+
+    async def write(self, path: str, data: bytes) -> None:
+        """Create or replace a file, with its parents."""
+        for start in range(0, max(len(data), 1), CHUNK_BYTES):
+            chunk = data[start : start + CHUNK_BYTES]
+            await self._request(
+                "file_write", path, data=base64.b64encode(chunk).decode("ascii"), append=start > 0,
+                last=start + CHUNK_BYTES >= len(data),
+            )  # fmt: skip
+
+    async def read(self, path: str, max_bytes: int) -> bytes:
+        """The content of a regular file."""
+        content = bytearray()
+        while True:
+            answer = await self._request("file_read", path, offset=len(content), max=max_bytes)
+            try:
+                content += base64.b64decode(answer.get("data", ""), validate=True)
+            except (TypeError, binascii.Error):
+                raise FileError(f"{path!r}: the sandbox answered with nonsense") from None
+            if len(content) > max_bytes:
+                raise FileTooLarge(f"{path!r} is larger than the {max_bytes:,} bytes that are read at once")
+            if answer.get("end") is True or not answer.get("data"):
+                return bytes(content)
+
+    async def list(self, path: str, max_entries: int) -> Listing:
+        """Everything beneath a folder; links are listed, not followed."""
+        answer = await self._request("file_list", path, max=max_entries)
+        rows = answer.get("entries")
+        try:
+            return [_entry(*row) for row in rows or ()]
+        except (TypeError, ValueError):
+            raise FileError(f"{path!r}: the sandbox answered with nonsense") from None
+
+    async def delete(self, path: str) -> None:
+        """Remove a file, a link or a folder with all it has."""
+        await self._request("file_delete", path)
+
+    async def _request(self, kind: str, path: str, **fields: object) -> Event:
+        try:
+            answer = await self._ask({"type": kind, "path": path, **fields})
+        except KernelExited:
+            raise SandboxClosed("the sandbox's Python has ended, and its files with it") from None
+        failure = answer.get("failure")
+        if failure is not None:
+            raise _spoken(path, failure, answer)
+        return answer
+
+
+def _entry(path: str, kind: Any, size: int, modified: float) -> Entry:
+    if kind not in KINDS or type(size) is not int or isinstance(modified, bool):
+        raise ValueError(kind)
+    return Entry(str(path), kind, size, float(modified))
+
+
+def _spoken(path: str, failure: object, answer: Event) -> FileError:
+    """The same words as every engine has for it."""
+    match failure:
+        case "missing":
+            return FileMissing(f"there is no {path!r} in the workspace")
+        case "full":
+            return DiskFull(f"the workspace is full: {path!r} does not fit; delete files or raise disk_mb")
+        case "through":
+            return PathRefused(f"{path!r} leads out of the workspace, or through a link or a file")
+        case "folder":
+            return PathRefused(f"{path!r} is a folder; list it, or name a file in it")
+        case "special":
+            return PathRefused(f"{path!r} is not a regular file")
+        case "large":
+            return FileTooLarge(f"{path!r} has {answer.get('size')} bytes, more than are read at once")
+        case "many":
+            return FileError("the folder has more entries than are listed at once; list a smaller one")
+    return FileError(f"{path!r}: {str(answer.get('detail'))[:200]}")

@@ -1,0 +1,42 @@
+"""A lock between processes that ends with its holder, on every platform; nothing is left to go stale."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_to_hold(descriptor: int) -> bool:
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _try_to_hold(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+@contextlib.contextmanager
+def alone(lock: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+    """One process works, the others wait for it; `waiting` is called once when there is somebody to wait for."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with open(lock, "a+b") as file:
+        if not _try_to_hold(file.fileno()):
+            if waiting is not None:
+                waiting()
+            while not _try_to_hold(file.fileno()):
+                time.sleep(0.05)
+        yield

@@ -1,0 +1,109 @@
+"""The kernel on engines that call it: the text of a Request in, texts of Events out. Only WebAssembly imports this."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import io
+import linecache
+import sys
+
+import belljar_kernel
+from belljar_kernel import codec, offline, reseed, waiting
+from belljar_kernel.configuration import rehearse
+from belljar_kernel.entry import LARGEST_FRAME
+from belljar_kernel.kernel import Kernel
+from belljar_kernel.streams import DescriptorStreams
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+SCIENCE = ("numpy", "pandas", "matplotlib.pyplot")
+_kernel: Kernel | None = None
+_send: Callable[[str], None]
+_len, _ValueError = len, ValueError
+
+
+def prepare(science: bool = False) -> None:
+    """Do what is the same in every sandbox, so that a snapshot has it: the kernel and, if asked, the science stack."""
+    global _kernel
+    waiting.install()
+    offline.install()
+    for name in SCIENCE if science else ():
+        importlib.import_module(name)
+    if science:
+        _draw()
+    _kernel = Kernel(DescriptorStreams())
+    _kernel.watch_imports()
+    rehearse(_kernel)
+    belljar_kernel.digest()
+    for folder in sys.path_importer_cache.keys() - set(sys.path):
+        del sys.path_importer_cache[folder]  # of packages already imported; every run would walk them
+    linecache.clearcache()
+    gc.collect()
+    gc.freeze()
+
+
+def start(send: Callable[[str], None], wait: Callable[[float], bool]) -> str:
+    """Come alive in a sandbox of our own, and return the text of the hello."""
+    global _send
+    if _kernel is None:
+        prepare()
+    assert _kernel is not None
+    _send = send
+    waiting.connect(wait)
+    reseed.after_fork()
+    importlib.invalidate_caches()
+    _kernel.interrupts.install()
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    hello = {"type": "hello", "id": 0, "protocol": belljar_kernel.PROTOCOL, "digest": belljar_kernel.digest()}
+    return codec.encode({**hello, "python": python}).decode("ascii")
+
+
+def handle(request: str) -> None:
+    """Answer one Request."""
+    assert _kernel is not None
+    try:
+        document = codec.decode(request.encode("utf-8", "surrogatepass"))
+    except (ValueError, RecursionError):
+        document = "not JSON"
+    _kernel.handle(document, _emit)
+
+
+def trial() -> str:
+    """Whether an interpreter out of a snapshot works: "ok", or what does not."""
+    if "pandas" in sys.modules:
+        numpy, pandas = importlib.import_module("numpy"), importlib.import_module("pandas")
+        table = pandas.DataFrame({"a": [1, 2, 3], "b": list("xyz")})
+        if table.describe().loc["mean", "a"] != 2.0 or len(table.to_html()) < 100:
+            return "pandas"
+        if abs(numpy.linalg.det(numpy.array([[2.0, 1.0], [1.0, 3.0]])) - 5.0) > 1e-9:
+            return "numpy"
+        if _draw() < 1000:
+            return "matplotlib"
+    try:
+        [][1]
+    except IndexError:
+        pass
+    return "ok" if _kernel is not None else "no kernel"
+
+
+def _emit(document: dict[str, Any]) -> None:
+    text = codec.encode(document).decode("ascii")
+    if _len(text) > LARGEST_FRAME:
+        raise _ValueError("too large for a frame")
+    _send(text)
+
+
+def _draw() -> int:
+    """Draw once what most code draws first, so that fonts and caches are there; the size of the picture."""
+    pyplot = importlib.import_module("matplotlib.pyplot")
+    picture = io.BytesIO()
+    figure, axes = pyplot.subplots()
+    axes.plot([0, 1])
+    axes.set_title("title")
+    figure.savefig(picture, format="png")
+    pyplot.close("all")
+    return len(picture.getvalue())

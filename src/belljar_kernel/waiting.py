@@ -1,0 +1,81 @@
+"""Waiting where there is one thread and no system underneath: `time.sleep` and asyncio wait through the engine.
+
+For WebAssembly. A wait ends early when the host interrupts, and the signal is then delivered as anywhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from asyncio import base_events, events
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Wait = Callable[[float], bool]
+
+LONGEST_S = 3600.0
+_monotonic, _getsignal, _getframe, _SIGINT = time.monotonic, signal.getsignal, sys._getframe, signal.SIGINT
+_wait: Wait | None = None
+
+
+def install() -> None:
+    """Put our waiting in place of the engine's own, which needs an event loop of JavaScript that never runs here."""
+    vars(time)["sleep"] = sleep
+    events._set_running_loop(None)  # the engine's own loop claims to run, always
+    asyncio.run = asyncio.runners.run
+    getattr(events, "_set_event_loop_policy", asyncio.set_event_loop_policy)(_Policy())
+
+
+def connect(wait: Wait) -> None:
+    """From here on wait by `wait(seconds)`, which says whether an interrupt ended it early."""
+    global _wait
+    _wait = wait
+
+
+def sleep(seconds: float, /) -> None:
+    """Do nothing for a while, as `time.sleep` does."""
+    if seconds < 0:
+        raise ValueError("sleep length must be non-negative")
+    end = _monotonic() + seconds
+    while (left := end - _monotonic()) > 0:
+        if _wait is not None and _wait(min(left, LONGEST_S)):
+            _deliver()
+
+
+def _deliver() -> None:
+    handler = _getsignal(_SIGINT)
+    if callable(handler):
+        handler(_SIGINT, _getframe(1))
+
+
+class _Selector:
+    """Nothing can become ready here but the time."""
+
+    def select(self, timeout: float | None) -> list[object]:
+        if timeout is None:
+            timeout = LONGEST_S
+        if timeout > 0 and _wait is not None and _wait(min(timeout, LONGEST_S)):
+            _deliver()
+        return []
+
+
+class _Loop(base_events.BaseEventLoop):
+    """asyncio's own loop, with nothing but timers to wait for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._selector = _Selector()
+
+    def _process_events(self, event_list: list[object]) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        pass
+
+
+class _Policy(events._BaseDefaultEventLoopPolicy if sys.version_info >= (3, 14) else events.BaseDefaultEventLoopPolicy):  # type: ignore[misc]
+    _loop_factory = _Loop
