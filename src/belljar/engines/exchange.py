@@ -19,6 +19,7 @@ class Exchange:
         self.on_event: OnEvent | None = None
         self.done: asyncio.Future[Event | None] | None = None  # None: the kernel ended instead
         self._waiter: asyncio.Future[Event | None] | None = None  # who may leave; the answer is taken all the same
+        self.code: int | None = None  # with which a kernel said that it ends, while its process goes on
         self._reader = FrameReader()
 
     def open(self, number: int, on_event: OnEvent) -> asyncio.Future[Event | None]:
@@ -55,6 +56,9 @@ class Exchange:
             return
         if event["type"] == "hello" and not self.hello.done():
             self.hello.set_result(event)
+        elif event["type"] == "ended" and type(event.get("code")) is int:
+            self.code = event["code"] & 0xFF
+            self.end(None)
         elif event["id"] != self.open_id or self.on_event is None or self.done is None or self.done.done():
             raise BrokenProtocol("an event that answers no request")
         elif event["type"] == "done":

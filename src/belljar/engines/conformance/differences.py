@@ -5,7 +5,6 @@ from __future__ import annotations
 _PROCESSES = "WebAssembly has no processes"
 _THREADS = "WebAssembly's Python has no threads"
 _ERRNO = "the numbers of system errors are those of WebAssembly's own C library"
-_FILES = "files live in the memory of the process, and end with it when it is killed or crashes"
 
 DIFFERENCES: dict[str, dict[str, str]] = {
     "native": {},
@@ -29,8 +28,6 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "a file that is missing": _ERRNO,
         "a file over the disk limit is a disk error": _ERRNO,
         "links and pipes are not reported": "WebAssembly has no named pipes",
-        "code that will not be interrupted is killed, and the next run says that its state is new": _FILES,
-        "a crash keeps the files": _FILES,
         "a segmentation fault is a crash": "address 0 is an ordinary address in WebAssembly's memory",
     },
 }

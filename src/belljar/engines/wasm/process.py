@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -11,9 +10,10 @@ from belljar.engines import exits
 from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, ignore
 from belljar.engines.channel import encode
 from belljar.engines.exchange import Exchange
+from belljar.engines.wasm.leaving import LEAVE_TIMEOUT_S, Leaving, Restore
 from belljar.engines.wasm.runner import OnOutput, Runner
 from belljar.engines.wasm.workspace import MemoryWorkspace
-from belljar.errors import SandboxClosed, SandboxError, StartFailed
+from belljar.errors import SandboxClosed, StartFailed
 from belljar.limits import Limits
 from belljar_kernel import PROTOCOL, digest
 
@@ -24,7 +24,6 @@ ENVIRONMENT = {
     "HOME": "/home/sandbox", "USER": "sandbox", "LOGNAME": "sandbox", "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8",
     "TMPDIR": "/tmp", "PYTHONDONTWRITEBYTECODE": "1",
 }  # fmt: skip
-MOVED_FILES, MOVED_BYTES = 10_000, 1 << 30
 
 
 class WasmProcess:
@@ -42,6 +41,9 @@ class WasmProcess:
         self._request_ids = 0
         self._closing: asyncio.Task[None] | None = None
         self._before = Sample(0.0, 0)  # what processes that were replaced had used
+        self._files: list[Restore] | None = []  # of a process that was ended, for the next; None when they are lost
+        self._leaving: Leaving | None = None
+        self._is_spare = False  # up for the sake of the files; its Python counts only after restart()
 
     @property
     def degraded(self) -> tuple[str, ...]:
@@ -51,6 +53,10 @@ class WasmProcess:
     @property
     def alive(self) -> bool:
         """Whether a kernel is there to take Requests."""
+        return not self._is_spare and self._is_up
+
+    @property
+    def _is_up(self) -> bool:
         return (
             self._closing is None
             and self._runner is not None
@@ -75,22 +81,9 @@ class WasmProcess:
         """Send one Request and see it through."""
         async with self._turn:
             await self.idle()
-            exchange, runner = self._exchange, self._runner
-            if exchange is None or runner is None or not self.alive:
+            if not self.alive:
                 raise KernelExited(await self._exit_facts())
-            self._request_ids += 1
-            waiter = exchange.open(self._request_ids, on_event)
-            runner.write(encode({**request, "id": self._request_ids}))
-            try:
-                done = await waiter
-            except asyncio.CancelledError:
-                exchange.abandon()
-                raise
-            if done is None:
-                await self.kill()
-                raise KernelExited(await self._exit_facts())
-            exchange.on_event = None
-            return done
+            return await self._exchange_with(request, on_event)
 
     async def idle(self) -> None:
         """Return when no Request is open."""
@@ -103,21 +96,33 @@ class WasmProcess:
             self._runner.write(encode({"type": "interrupt"}))
 
     async def kill(self) -> None:
-        """End the process, and with it the files."""
-        if self._runner is not None:
-            await self._runner.kill()
+        """End the process; its files are taken over first, whatever its Python is doing."""
+        runner, exchange = self._runner, self._exchange
+        if runner is None or exchange is None:
+            return
+        if self._leaving is not None:  # it is being ended
+            await asyncio.wait((runner.exit,))
+            return
+        if runner.exit.done():
+            self._files = None
+            return
+        self._leaving = leaving = Leaving(self.limits.disk_mb << 20)
+        exchange.end(None)
+        runner.exit.add_done_callback(lambda _: leaving.give_up())
+        runner.write(encode({"type": "leave", "marker": leaving.marker.hex()}))
+        await asyncio.wait((leaving.files,), timeout=LEAVE_TIMEOUT_S)
+        leaving.give_up()
+        self._files = leaving.files.result()
+        await runner.kill()
 
     async def restart(self) -> bool:
-        """A fresh process. The files move with it when the old one can still give them; False when it cannot."""
+        """A fresh process with the files of the last; False when that could not give them any more."""
         async with self._starting:
-            files = await self._leave()
-            await self._drop()
-            if self._closing is not None:
-                raise SandboxClosed("this sandbox was closed; make a new one")
-            await self._start()
-            for path, data in (files or {}).items():
-                await self.workspace.write(path, data)
-            return files is not None
+            if not (self._is_spare and self._is_up):
+                await self._replace()
+            kept, self._is_spare = self._files is not None, False
+            self._files = []
+            return kept
 
     def sample(self) -> Sample:
         """Processor time so far and the most memory there was."""
@@ -135,11 +140,22 @@ class WasmProcess:
         async with self._starting:
             await self._drop()
 
+    async def _replace(self) -> None:
+        """Another process, with the files of this one."""
+        await self.kill()
+        await self._drop()
+        if self._closing is not None:
+            raise SandboxClosed("this sandbox was closed; make a new one")
+        await self._start()
+        for restore in self._files or []:
+            await self._exchange_with(restore, ignore)
+
     async def _start(self) -> None:
-        exchange = self._exchange = Exchange()
+        exchange, self._leaving = Exchange(), None
+        self._exchange = exchange
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
-                runner = self._runner = await self._launch(exchange.take)
+                runner = self._runner = await self._launch(self._take)
                 runner.exit.add_done_callback(lambda _: exchange.end(None))
                 await asyncio.wait((exchange.hello, exchange.ended), return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError:
@@ -150,16 +166,29 @@ class WasmProcess:
         if hello.get("protocol") != PROTOCOL or hello.get("digest") != digest():
             raise StartFailed("the kernel inside is not the one that this Belljar brought; clear the cache folder")
 
-    async def _leave(self) -> dict[str, bytes] | None:
-        """The files of a process that still answers; None when it does not, or has too many of them."""
-        if not self.alive or (self._exchange and self._exchange.done and not self._exchange.done.done()):
-            return None
-        with contextlib.suppress(SandboxError):
-            entries = await self.workspace.list("", MOVED_FILES)
-            if sum(entry.size for entry in entries if entry.type == "file") <= MOVED_BYTES:
-                paths = [entry.path for entry in entries if entry.type == "file"]
-                return {path: await self.workspace.read(path, MOVED_BYTES) for path in paths}
-        return None
+    def _take(self, data: bytes) -> None:
+        if self._leaving is not None:
+            self._leaving.take(data)
+        elif self._exchange is not None:
+            self._exchange.take(data)
+
+    async def _exchange_with(self, request: dict[str, Any], on_event: OnEvent) -> Event:
+        exchange, runner = self._exchange, self._runner
+        if exchange is None or runner is None:
+            raise SandboxClosed("this sandbox was closed; make a new one")
+        self._request_ids += 1
+        waiter = exchange.open(self._request_ids, on_event)
+        runner.write(encode({**request, "id": self._request_ids}))
+        try:
+            done = await waiter
+        except asyncio.CancelledError:
+            exchange.abandon()
+            raise
+        if done is None:
+            await self.kill()
+            raise KernelExited(await self._exit_facts())
+        exchange.on_event = None
+        return done
 
     async def _drop(self) -> None:
         runner, self._runner = self._runner, None
@@ -170,14 +199,25 @@ class WasmProcess:
             self._exchange.end(None)
 
     async def _ask(self, request: dict[str, Any]) -> Event:
-        return await self.request(request, ignore)
+        """About files: they can be asked for between the end of one Python and the start of the next."""
+        async with self._turn:
+            await self.idle()
+            async with self._starting:
+                if not self._is_up and self._closing is None:
+                    await self._replace()
+                    self._is_spare = True
+            return await self._exchange_with(request, ignore)
 
     async def _exit_facts(self) -> Exit:
         if self._runner is None:
             return Exit(broken="it was closed")
-        await asyncio.wait((self._runner.exit,), timeout=5)
-        facts = self._runner.exit.result() if self._runner.exit.done() else Exit(broken="it stopped answering")
         said = self._exchange.ended.result() if self._exchange and self._exchange.ended.done() else None
+        code = self._exchange.code if self._exchange else None
+        if code is not None:  # it ended by itself; what ended the process then was us
+            facts = Exit(code=code)
+        else:
+            await asyncio.wait((self._runner.exit,), timeout=5)
+            facts = self._runner.exit.result() if self._runner.exit.done() else Exit(broken="it stopped answering")
         if facts.code is not None and facts.code > exits.SIGNAL_BASE:  # how a process in WebAssembly ends by a signal
             facts = Exit(signal=facts.code - exits.SIGNAL_BASE)
         return Exit(facts.code, facts.signal, facts.out_of_memory, said or facts.broken)

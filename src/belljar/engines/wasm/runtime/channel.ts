@@ -20,7 +20,12 @@ export function sendText(text: string): void {
   frame[2] = size >>> 8;
   frame[3] = size;
   set(frame, body, 4);
-  for (let done = 0; done < frame.length;) done += write(subarray(frame, done));
+  sendBytes(frame);
+}
+
+/** Write bytes as they are, whole. */
+export function sendBytes(bytes: Uint8Array): void {
+  for (let done = 0; done < bytes.length;) done += write(subarray(bytes, done));
 }
 
 /** Write a document. */

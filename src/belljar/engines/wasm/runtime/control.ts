@@ -1,27 +1,52 @@
 /**
  * The process's main thread: `control.js OPTIONS`. Reads frames from standard input, hands Requests to the thread that runs
- * Python, and raises interrupts there, also while it is busy. Ends the process when the host lets go.
+ * Python, and raises interrupts there, also while it is busy. Hands the files over when that thread has to be ended, and
+ * ends the process when the host lets go.
  */
-
+import { send, sendBytes } from "./channel.ts";
+import { type Change, Kept } from "./kept.ts";
 import { compileModules } from "./modules.ts";
 
+const SIGINT = 2;
+const CHUNK = 8 << 20;
 /** Shared with the Python thread: a signal that waits to be delivered. */
 const signal = new Int32Array(new SharedArrayBuffer(8));
-const SIGINT = 2;
+const options = JSON.parse(Deno.args[0]);
+const kept = new Kept();
 const python = new Worker(new URL("./python.js", import.meta.url), { type: "module" });
+
 python.onerror = (event) => {
   event.preventDefault();
-  Deno.stderr.writeSync(new TextEncoder().encode(`${event.message}\n`));
+  complain(event.message);
   Deno.exit(70);
 };
-python.onmessage = ({ data }) => {
-  if (data !== "loaded") Deno.exit(data);
-  Deno.permissions.revokeSync({ name: "read" });
-  python.postMessage("closed");
+python.onmessage = ({ data }: MessageEvent<"loaded" | number | Change>) => {
+  if (data === "loaded") {
+    Deno.permissions.revokeSync({ name: "read" });
+    python.postMessage("closed");
+  } else if (typeof data === "number") send({ type: "ended", id: 0, code: data });
+  else kept.take(data);
 };
-const options = JSON.parse(Deno.args[0]);
 python.postMessage({ signal, options });
 python.postMessage(await compileModules(options.snapshot)); // while the other thread loads its scripts
+
+function complain(text: string): void {
+  Deno.stderr.writeSync(new TextEncoder().encode(`${text}\n`));
+}
+
+/** End the Python thread, which may be in the middle of a frame: what counts comes after the marker that the host chose. */
+function leave(marker: string): never {
+  python.terminate();
+  sendBytes(Uint8Array.fromHex(marker));
+  for (const { data, ...facts } of kept.files()) {
+    for (let start = 0; start === 0 || start < data.length; start += CHUNK) {
+      const chunk = new Uint8Array(data.subarray(start, start + CHUNK)).toBase64();
+      send({ type: "file", id: 0, ...facts, append: start > 0, data: chunk });
+    }
+  }
+  send({ type: "left", id: 0 });
+  Deno.exit(0);
+}
 
 const decoder = new TextDecoder();
 const reader = Deno.stdin.readable.getReader({ mode: "byob" });
@@ -40,7 +65,9 @@ async function read(size: number): Promise<Uint8Array> {
 while (true) {
   const size = new DataView((await read(4)).buffer).getUint32(0);
   const text = decoder.decode(await read(size));
-  if (size < 64 && JSON.parse(text).type === "interrupt") {
+  const order = size < 256 ? JSON.parse(text) : {};
+  if (order.type === "leave") leave(order.marker);
+  else if (order.type === "interrupt") {
     Atomics.store(signal, 0, SIGINT);
     Atomics.notify(signal, 0);
   } else python.postMessage(text);

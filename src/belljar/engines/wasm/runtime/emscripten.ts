@@ -42,10 +42,23 @@ export type Write = (
   canOwn?: boolean,
 ) => number;
 
+interface NodeOps {
+  setattr(node: FileNode, attributes: { size?: number; mode?: number; mtime?: number }): void;
+}
+
+interface FolderOps extends NodeOps {
+  rename(node: FileNode, parent: FileNode, name: string): void;
+  unlink(parent: FileNode, name: string): void;
+  rmdir(parent: FileNode, name: string): void;
+  symlink(parent: FileNode, name: string, target: string): FileNode;
+}
+
 export interface MemoryFiles {
-  createNode(parent: FileNode | null, name: string, mode: number, dev: number): FileNode;
+  createNode(parent: FileNode, name: string, mode: number, dev: number): FileNode;
   ops_table: {
-    file: { stream: { write: Write }; node: { setattr(node: FileNode, attributes: { size?: number }): void } };
+    file: { stream: { write: Write }; node: NodeOps };
+    dir: { node: FolderOps };
+    link: { node: NodeOps };
   };
 }
 
@@ -73,6 +86,8 @@ export interface FileSystem {
   unlink(path: string): void;
   rmdir(path: string): void;
   chmod(path: string, mode: number): void;
+  utime(path: string, accessed: number, modified: number): void;
+  symlink(target: string, path: string): void;
   isDir(mode: number): boolean;
   isFile(mode: number): boolean;
   isLink(mode: number): boolean;

@@ -4,16 +4,20 @@ import type { FileSystem } from "./emscripten.ts";
 
 const WORKSPACE = "/workspace";
 const CHUNK = 8 << 20;
+const APPEND = 0o2001, REPLACE = 0o1101; // O_WRONLY with O_APPEND, or with O_CREAT and O_TRUNC
 const ERRNO: Record<number, string> = { 44: "missing", 51: "full", 54: "through", 32: "through", 31: "folder" };
 
 export interface FileRequest {
-  type: "file_write" | "file_read" | "file_list" | "file_delete";
+  type: "file_write" | "file_read" | "file_list" | "file_delete" | "file_restore";
   path: string;
   data?: string;
   append?: boolean;
   last?: boolean;
   offset?: number;
   max?: number;
+  mode?: number;
+  modified?: number;
+  target?: string;
 }
 
 type Answer = Record<string, unknown>;
@@ -30,6 +34,8 @@ export function answerFileRequest(fs: FileSystem, request: FileRequest): Answer 
         return list(fs, request);
       case "file_delete":
         return remove(fs, request);
+      case "file_restore":
+        return restore(fs, request);
     }
   } catch (failure) {
     if (failure instanceof Refused) return { failure: failure.message };
@@ -46,7 +52,7 @@ function write(fs: FileSystem, { path, data = "", append = false, last = true }:
   const folder = [WORKSPACE, ...names].reduce((above, below) => makeFolder(fs, above, below));
   const fresh = `${folder}/.belljar-upload`, bytes = Uint8Array.fromBase64(data);
   try {
-    const stream = fs.open(fresh, append ? 0o2001 : 0o1101, 0o644); // O_WRONLY with O_APPEND, or with O_CREAT and O_TRUNC
+    const stream = fs.open(fresh, append ? APPEND : REPLACE, 0o644);
     try {
       if (bytes.length) fs.write(stream, bytes, 0, bytes.length);
     } finally {
@@ -112,6 +118,24 @@ function remove(fs: FileSystem, { path }: FileRequest): Answer {
     fs.rmdir(target);
   };
   clear(`${folder}/${name}`);
+  return {};
+}
+
+/** Put back, by its full path, what an earlier process had; folders come before what is in them. */
+function restore(
+  fs: FileSystem,
+  { path, data = "", append = false, mode = 0, modified = 0, target }: FileRequest,
+): Answer {
+  if (target !== undefined) fs.symlink(target, path);
+  else if (fs.isDir(mode)) fs.mkdir(path, mode & 0o7777);
+  else {
+    const bytes = Uint8Array.fromBase64(data);
+    const stream = fs.open(path, append ? APPEND : REPLACE, 0o644);
+    if (bytes.length) fs.write(stream, bytes, 0, bytes.length);
+    fs.close(stream);
+    fs.chmod(path, mode & 0o7777);
+    fs.utime(path, modified, modified);
+  }
   return {};
 }
 

@@ -1,9 +1,10 @@
 /** The thread that runs Python: restores a snapshot, gives up its permissions, proves that, and then answers Requests. */
 import { boot, openParts } from "./boot.ts";
 import { send, sendText } from "./channel.ts";
-import { limitDisk } from "./disk.ts";
+import { ownDisk } from "./disk.ts";
 import type { PyCallable, Pyodide } from "./emscripten.ts";
 import { answerFileRequest } from "./files.ts";
+import type { Change } from "./kept.ts";
 import type { Modules } from "./modules.ts";
 import { OWN } from "./places.ts";
 import { openSnapshot, restore } from "./restore.ts";
@@ -24,8 +25,8 @@ interface Bridge {
 
 const NO_NETWORK = "the network is off in this sandbox; allow hosts with Policy(network=[...])";
 const { parse } = JSON, { wait, store, load } = Atomics;
-const tell = self.postMessage.bind(self) as (word: "loaded" | number) => void;
-let openRequest = 0;
+const tell = self.postMessage.bind(self) as (word: "loaded" | number | Change) => void;
+let openRequest = 0, isBroken = false;
 
 /** What arrives before Python is there. */
 class Inbox {
@@ -52,7 +53,7 @@ self.onmessage = async ({ data: { signal, options } }) => {
   const bridge = connect(py, signal, options), through = await trials;
   if (through.length) {
     Deno.stderr.writeSync(new TextEncoder().encode(`the wall does not hold: ${through.join("; ")}\n`));
-    return tell(71);
+    return Deno.exit(71);
   }
   closeNetwork();
   sendText(bridge.start(sendText, (seconds) => sleep(signal, seconds)));
@@ -66,10 +67,10 @@ function connect(py: Pyodide, signal: Int32Array, options: Options): Bridge {
   py.setStdin({ stdin: () => null });
   py.setStdout(output("stdout"));
   py.setStderr(output("stderr"));
-  limitDisk(py.FS, OWN, options.diskBytes);
+  ownDisk(py.FS, OWN, options.diskBytes, tell);
   const bridge = py.pyimport("belljar_kernel.bridge") as Bridge;
   if (!options.snapshot) bridge.prepare(false);
-  Object.assign(console, { log: say, info: say, debug: say, warn: () => {}, error: () => {} }); // Pyodide's own laments
+  Object.assign(console, { log: say, info: say, debug: say, warn: () => {}, error: lament });
   return bridge;
 }
 
@@ -81,10 +82,15 @@ function output(type: "stdout" | "stderr") {
     isatty: false,
     write(bytes: Uint8Array): number {
       const text = decode(bytes, { stream: true });
-      if (text) send({ type, id: openRequest, text });
+      if (text && !isBroken) send({ type, id: openRequest, text });
       return bytes.length;
     },
   };
+}
+
+/** Pyodide has a few lines for the case that it breaks down, with the frames of our own code; the host tells it better. */
+function lament(...words: unknown[]): void {
+  isBroken ||= `${words[0]}`.startsWith("Pyodide has suffered a fatal error");
 }
 
 function say(...words: unknown[]): void {
