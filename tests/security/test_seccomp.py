@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from belljar_jail import linux, seccomp
-from belljar_jail.seccomp import ALLOW, AUDIT_ARCH, ERRNO, KILL, NOTIFY, X32_BIT, program
+from belljar_jail.bpf import ALLOW, AUDIT_ARCH, ERRNO, KILL, NOTIFY, X32_BIT
+from belljar_jail.seccomp import program
 from belljar_jail.syscall_table import ALLOWED, REFUSED, SPECIAL
 
 MACHINES = list(AUDIT_ARCH)
