@@ -27,11 +27,11 @@ def assemble(code: list[Instruction]) -> bytes:
     return b"".join(struct.pack("HBBI", *instruction) for instruction in code)
 
 
-def load(code: bytes) -> int:
+def load(code: bytes, flags: int = FLAG_NEW_LISTENER) -> int:
     """Load a filter into this thread, for good, and return the descriptor that hears of what it notifies."""
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
-    return linux.syscall("seccomp", SECCOMP_SET_MODE_FILTER, FLAG_NEW_LISTENER, ctypes.c_char_p(header))
+    return linux.syscall("seccomp", SECCOMP_SET_MODE_FILTER, flags, ctypes.c_char_p(header))
 
 
 def prologue(machine: str) -> list[Instruction]:
