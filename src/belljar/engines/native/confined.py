@@ -58,7 +58,8 @@ def prepare(program: Program) -> Prepared:
         if not path.exists():
             raise StartFailed(f"the program cannot be started: {path} is missing")
     needs = linkage(program.on_host(program.argv[0]))
-    facts = [sorted((at, str(source)) for at, source in program.folders.items()), needs.loader, needs.libraries]
+    folders = sorted((at, str(source)) for at, source in program.folders.items())
+    facts = [program.argv[0], folders, needs.loader, needs.libraries]
     return Prepared(program, needs, f"program-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]}")
 
 

@@ -13,11 +13,15 @@ from belljar_jail.program_root import DEVICES, PLACE
 
 
 def plan(program: Program, needs: Linkage) -> list[Step]:
-    """The steps that make the program's root: its folders, its libraries, mount points for devices, and one user."""
+    """The steps that make the program's root: its folders, its libraries, mount points for devices, and one user.
+
+    There is no /proc: it would tell of the host. The one thing that programs insist on is where they lie themselves.
+    """
     steps: list[Step] = [{"kind": "folder", "at": PLACE}]
     steps += [_shown(at, str(source)) for at, source in program.folders.items()]
     steps += [_shown(path, path) for path in system_files(program, needs)]
     steps += [{"kind": "file", "at": f"{PLACE}/dev/{name}", "text": ""} for name in DEVICES]
+    steps += [{"kind": "link", "at": f"{PLACE}/proc/self/exe", "to": program.argv[0]}]
     return [*steps, {"kind": "file", "at": f"{PLACE}/etc/passwd", "text": WRITTEN_FILES["/etc/passwd"]}]
 
 
