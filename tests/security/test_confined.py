@@ -1,0 +1,112 @@
+"""Whatever a confined program's own permissions are worth: arbitrary native code in its place finds every way shut."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.native import lab
+
+from belljar.engines.base import Exit
+
+ATTACKS = Path(__file__).with_name("native_code.py").read_text()
+
+
+@pytest.fixture(scope="module")
+def findings(native: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What native code found out, once for all tests here."""
+    return lab.said(lab.python(tmp_path_factory.mktemp("attack"), ATTACKS))
+
+
+def test_no_call_that_leads_out_is_answered(findings: Any):
+    calls = findings["calls"]
+    assert len(calls) > 60
+    assert {name: answer for name, answer in calls.items() if answer not in ("EPERM", "ENOSYS")} == {}
+
+
+def test_nothing_else_is_ever_executed(findings: Any):
+    assert len(findings["executed"]) > 3
+    assert set(findings["executed"]) == {"ENOSYS"}
+    assert findings["calls"]["execveat"] == "ENOSYS"
+
+
+def test_no_child_process_is_made(findings: Any):
+    assert set(findings["clone flags"].values()) == {"EPERM"}
+
+
+def test_only_three_descriptors_are_open(findings: Any):
+    assert findings["descriptors"] == [0, 1, 2]
+
+
+def test_nothing_but_the_null_devices_can_be_written(findings: Any):
+    assert {path for path in findings["written"] if not path.startswith("/dev/")} == set()
+    assert {os.path.basename(path) for path in findings["written"]} <= {"null", "zero", "full", "random", "urandom"}
+
+
+def test_no_memory_of_any_process_and_no_device_is_readable(findings: Any):
+    assert findings["readable beyond"] == []
+
+
+def test_locks_leases_pipe_sizes_and_power_are_refused(findings: Any):
+    assert set(findings["fcntl"].values()) == {"EPERM"}
+    assert set(findings["prctl"].values()) == {"EPERM"}
+    assert set(findings["ioctl"].values()) == {"EPERM"}
+    assert findings["limits"] == ["EPERM", "EPERM"]
+
+
+def test_the_keeper_gets_no_signal(findings: Any):
+    assert set(findings["signals"]) <= {"EPERM", "ESRCH"}
+
+
+def test_the_keeper_outlives_what_it_is_sent_and_still_ends_the_program(native: None, tmp_path: Path):
+    script = """
+import ctypes, os, time
+libc = ctypes.CDLL(None)
+number = 234 if os.uname().machine == "x86_64" else 131
+for signal in range(1, 65): libc.syscall(ctypes.c_long(number), 1, 1, signal)
+print("on", flush=True)
+while True: time.sleep(1)
+"""
+
+    async def see() -> Exit:
+        async with lab.confined(lab.python(tmp_path, script)) as program, asyncio.timeout(lab.PATIENCE_S):
+            assert await lab.some(program.stdout) == b"on\n"
+            await program.kill()
+            return await program.exit
+
+    assert asyncio.run(see()) == Exit(signal=signal.SIGKILL)
+
+
+def test_code_that_ends_itself_is_told_as_it_was(native: None, tmp_path: Path):
+    assert lab.outcome(lab.python(tmp_path, "import os; os._exit(7)"))[2] == Exit(code=7)
+    assert lab.outcome(lab.python(tmp_path, "import os; os.abort()"))[2] == Exit(signal=signal.SIGABRT)
+
+
+def test_a_call_of_another_architecture_is_the_end(native: None, tmp_path: Path):
+    if os.uname().machine != "x86_64":
+        pytest.skip("x32 is an ABI of x86_64")
+    script = "import ctypes; ctypes.CDLL(None).syscall(ctypes.c_long(0x40000000 | 39)); print('alive')"
+    out, _, end = lab.outcome(lab.python(tmp_path, script))
+    assert (out, end) == ("", Exit(signal=signal.SIGSYS))
+
+
+def test_two_programs_of_one_jail_share_no_user_and_see_no_trace_of_each_other(native: None, tmp_path: Path):
+    async def see() -> tuple[set[str], set[str]]:
+        program = lab.python(tmp_path, "import time; print(1, flush=True); time.sleep(60)")
+        async with lab.engine() as engine:
+            both = [await engine.confine(program, lab.spec()) for _ in range(2)]
+            for one in both:
+                await lab.some(one.stdout)
+            folders = [Path(f"/proc/{lab.pid(one)}") for one in both]
+            users = {(folder / "status").read_text().partition("Uid:")[2].split()[0] for folder in folders}
+            spaces = {os.readlink(folder / "ns/pid") for folder in folders}
+            for one in both:
+                await one.close()
+            return users, spaces
+
+    users, spaces = asyncio.run(see())
+    assert (len(users), len(spaces)) == (2 if os.getuid() == 0 else 1, 2)
