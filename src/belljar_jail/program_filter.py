@@ -21,18 +21,17 @@ NEEDED = {
     # V8 maps and protects its heaps and the code it makes; membarrier orders that code between threads
     "memory": "brk madvise membarrier mmap mprotect mremap munmap",
     # what libc does for threads, and V8 for its pool of them
-    "threads": "arch_prctl exit exit_group futex get_robust_list getcpu gettid rseq sched_getaffinity "
-    "sched_get_priority_max sched_get_priority_min sched_getparam sched_getscheduler sched_yield set_robust_list "
-    "set_tid_address",
+    "threads": "arch_prctl exit exit_group futex gettid rseq sched_getaffinity sched_getparam "
+    "sched_getscheduler sched_yield set_robust_list set_tid_address",
     # WebAssembly's bounds checks are faults that V8 handles; tgkill is abort(), and reaches its own process only
     "signals": "restart_syscall rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack tgkill",
     # reading what Landlock lets it, writing to the pipes it was given
-    "files": "access close faccessat faccessat2 fstat fstatfs getcwd getdents64 lseek lstat newfstatat open openat "
-    "pread64 preadv read readlink readlinkat readv stat statfs statx write writev",
+    "files": "access close faccessat faccessat2 fstat getcwd getdents64 lseek lstat newfstatat open openat "
+    "pread64 read readlink readlinkat readv stat statx write writev",
     # the event loop, which wakes itself through an eventfd and a pair of sockets that lead nowhere else
     "events": "epoll_create1 epoll_ctl epoll_pwait epoll_wait eventfd2 pipe2 poll ppoll recvfrom sendto",
     "clocks": "clock_getres clock_gettime clock_nanosleep gettimeofday nanosleep time",
-    "itself": "getegid geteuid getgid getpid getppid getrandom getrlimit getrusage getuid sysinfo times uname",
+    "itself": "getegid geteuid getgid getpid getppid getrandom getrlimit getrusage getuid sysinfo uname",
 }
 VALUES = {  # call: (which argument, what it may be)
     "fcntl": (

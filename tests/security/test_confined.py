@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
+import socket
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,27 @@ from tests.native import lab
 from belljar.engines.base import Exit
 
 ATTACKS = Path(__file__).with_name("native_code.py").read_text()
+
+FEWER_WALLS = """
+import errno, json, os, socket, sys
+def tried(act, *arguments):
+    try:
+        act(*arguments)
+    except OSError as failure:
+        return errno.errorcode[failure.errno]
+    return "done"
+def connect(address):
+    with socket.socket(socket.AF_INET if isinstance(address, tuple) else socket.AF_UNIX) as end: end.connect(address)
+canary, port, abstract = json.loads(sys.stdin.readline())
+def execute(path): os.execve(path, [path], {})
+print(json.dumps({
+    "read": tried(os.open, canary, os.O_RDONLY), "changed": tried(os.open, "/runtime/main.py", os.O_RDWR),
+    "made": [tried(os.open, f"{folder}/new", os.O_CREAT | os.O_WRONLY) for folder in ("", "/runtime", "/dev", "/proc")],
+    "executed": tried(execute, "/runtime/main.py"), "shell": tried(execute, "/bin/sh"),
+    "connected": [tried(connect, ("127.0.0.1", port)), tried(connect, abstract)],
+    "killed": tried(os.kill, 1, 9), "uid": os.getuid(),
+}))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +134,23 @@ def test_two_programs_of_one_jail_share_no_user_and_see_no_trace_of_each_other(n
 
     users, spaces = asyncio.run(see())
     assert (len(users), len(spaces)) == (2 if os.getuid() == 0 else 1, 2)
+
+
+@pytest.mark.parametrize("missing", ["seccomp", "landlock"])
+def test_with_one_wall_gone_the_others_hold(native: None, tmp_path: Path, missing: str):
+    (tmp_path / "canary").write_text("canary")
+    abstract = f"\0canary-{uuid.uuid4().hex}"
+    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as unix:
+        unix.bind(abstract)
+        unix.listen()
+        program = lab.python(tmp_path, FEWER_WALLS)
+        (tmp_path / "shown/main.py").chmod(0o755)
+        given = json.dumps([str(tmp_path / "canary"), tcp.getsockname()[1], abstract]).encode() + b"\n"
+        out, err, end = lab.outcome(program, given, without=(missing,))
+    filtered = missing != "seccomp"
+    assert (err, end) == ("", Exit(code=0))
+    assert json.loads(out) == {
+        "read": "ENOENT", "changed": "EROFS", "made": ["EROFS"] * 4,
+        "executed": "ENOSYS" if filtered else "EACCES", "shell": "ENOSYS" if filtered else "ENOENT",
+        "connected": ["EPERM" if filtered else "ECONNREFUSED"] * 2, "killed": "EPERM", "uid": 1000,
+    }  # fmt: skip

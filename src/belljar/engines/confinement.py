@@ -35,7 +35,7 @@ class Program:
 
     def __post_init__(self) -> None:
         for path in self.folders:
-            if not path.startswith("/") or posixpath.normpath(path) != path or path == "/":
+            if not path.startswith("/") or path.startswith("//") or posixpath.normpath(path) != path or path == "/":
                 raise ValueError(f"{path!r} is not a plain absolute path inside")
             if _within(path, TAKEN):
                 raise ValueError(f"{path!r} is where the program's root has its own files")
