@@ -35,7 +35,7 @@ NUMBERS = {  # x86_64, aarch64
 
 def main() -> None:
     """Everything, in the order of loudness."""
-    open_now = [number for number in range(256) if _is_open(number)]
+    open_now = [number for number in range(1024) if _is_open(number)]
     findings = {
         "descriptors": open_now,
         "calls": {name: _call(name) for name in NUMBERS if _number(name) is not None},

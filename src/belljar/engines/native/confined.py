@@ -32,7 +32,7 @@ from belljar_jail.program_root import PLACE
 CONTINUE = 1  # SECCOMP_USER_NOTIF_FLAG_CONTINUE
 RLIMITS = {
     "RLIMIT_CORE": 0,
-    "RLIMIT_NOFILE": 256,
+    "RLIMIT_NOFILE": 1024,
     "RLIMIT_FSIZE": 0,  # nothing is there to be written
     "RLIMIT_MEMLOCK": 0,
     "RLIMIT_MSGQUEUE": 0,
