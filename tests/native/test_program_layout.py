@@ -30,7 +30,8 @@ def test_its_root_has_its_folders_its_libraries_and_devices_and_nothing_else(tmp
         {"kind": "overlay", "at": "/.program/runtime", "lowers": [str(tmp_path / "runtime")]},
         {"kind": "bind", "at": "/.program/opt/c/ld.so", "source": "/opt/c/ld.so"},
         {"kind": "bind", "at": "/.program/opt/c/libc.so.6", "source": "/opt/c/libc.so.6"},
-        *({"kind": "file", "at": f"/.program/dev/{name}", "text": ""} for name in ("null", "zero", "full", "random", "urandom")),
+        {"kind": "file", "at": "/.program/dev/null", "text": ""},
+        {"kind": "file", "at": "/.program/dev/urandom", "text": ""},
         {"kind": "link", "at": "/.program/proc/self/exe", "to": "/bin/tool"},
         {"kind": "file", "at": "/.program/etc/passwd", "text": "sandbox:x:1000:1000:sandbox:/home/sandbox:/bin/sh\n"},
     ]  # fmt: skip
