@@ -26,11 +26,8 @@ def abi() -> int:
         return 0
 
 
-def restrict(readable: list[str], writable: list[str], executable: list[str] | None = None) -> None:
-    """Leave this thread nothing but these trees, and no signals or abstract sockets beyond its own children.
-
-    What is readable may also be executed, unless `executable` says what alone may.
-    """
+def restrict(readable: list[str], writable: list[str]) -> None:
+    """Leave this thread nothing but these trees, and no signals or abstract sockets beyond its own children."""
     version = abi()
     if version == 0:
         raise OSError("this kernel has no Landlock")
@@ -40,11 +37,19 @@ def restrict(readable: list[str], writable: list[str], executable: list[str] | N
     ruleset = linux.syscall("landlock_create_ruleset", ctypes.c_char_p(attributes), ctypes.c_size_t(len(attributes)), 0)
     _allow(ruleset, "/", handled & READ_DIR)  # what is there may be listed; it is the sandbox's own view
     for path in readable:
-        _allow(ruleset, path, handled & (READ if executable is None else READ & ~EXECUTE))
-    for path in executable or ():
-        _allow(ruleset, path, handled & (READ_FILE | EXECUTE))
+        _allow(ruleset, path, handled & READ)
     for path in writable:
         _allow(ruleset, path, handled & ~_MAKE_DEVICES)
+    linux.syscall("landlock_restrict_self", ruleset, 0)
+    os.close(ruleset)
+
+
+def execute_only(paths: list[str]) -> None:
+    """A further rule for this thread: of all that it may read, it may execute these files alone."""
+    attributes = struct.pack("Q", EXECUTE)
+    ruleset = linux.syscall("landlock_create_ruleset", ctypes.c_char_p(attributes), ctypes.c_size_t(len(attributes)), 0)
+    for path in paths:
+        _allow(ruleset, path, EXECUTE)
     linux.syscall("landlock_restrict_self", ruleset, 0)
     os.close(ruleset)
 

@@ -54,7 +54,8 @@ def _enter(order: wire.Message, keeper: int, streams: list[int], cgroups: list[i
     linux.drop_capabilities()
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     if "landlock" not in order["without"]:
-        landlock.restrict([*order["readable"], "/dev/urandom"], ["/dev/null"], order["executable"])
+        landlock.restrict([*order["readable"], "/dev/urandom"], ["/dev/null"])
+        landlock.execute_only(order["executable"])
     if "seccomp" in order["without"]:
         return
     listener = program_filter.install_door()

@@ -17,7 +17,7 @@ import sys
 from typing import NoReturn
 
 import belljar_kernel
-from belljar_jail import keeper, linux, program, program_filter, seccomp, walls, wire
+from belljar_jail import keeper, linux, seccomp, walls, wire
 from belljar_kernel import entry, reseed
 from belljar_kernel.configuration import rehearse
 from belljar_kernel.kernel import Kernel
@@ -29,7 +29,6 @@ def main(descriptor: int) -> None:
     sys.argv = ["main.py"]
     belljar_kernel.digest()  # these once here, not in every fork
     seccomp.compiled()
-    program_filter.compiled()
     keeper.masked()
     Init(socket.socket(fileno=descriptor)).serve()
     os._exit(0)
@@ -141,6 +140,9 @@ class Zygote(ForkServer):
 
     def _make_program(self, order: wire.Message, descriptors: list[int]) -> tuple[wire.Message, list[int]]:
         """A foreign program behind its walls. Descriptors: as program.become() wants them."""
+        from belljar_jail import program, program_filter  # few jails ever make one
+
+        program_filter.compiled()  # once here, not in every fork
         linux.setns(descriptors[0], linux.CLONE_NEWPID)
         pid = os.fork()
         if pid == 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import resource
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from belljar.engines.base import EngineHealth, KernelProcess, Spec
@@ -16,7 +17,6 @@ from belljar.engines.native.jail import Jail
 from belljar.engines.native.launch import JailPlan, plan_for
 from belljar.engines.native.process import NativeProcess
 from belljar.errors import EngineUnavailable, StartFailed
-from belljar.limits import Limits
 from belljar.packages.environment import Environment
 from belljar.settings import Settings
 
@@ -51,8 +51,8 @@ class NativeEngine:
         degraded = await self._admitted()
         prepared = await asyncio.to_thread(confined.prepare, program)
         jail = await self._jail_of(prepared.key, partial(confined.plan_for, prepared, self.settings.cache_dir))
-        limits = confined.limits_for(program, spec.limits)
-        process = ConfinedProgram(jail, self._group(jail, spec.id, limits, degraded), limits, degraded)
+        spec = replace(spec, limits=confined.limits_for(program, spec.limits))
+        process = ConfinedProgram(jail, self._group(spec, self._bounds(jail, degraded)), spec.limits, degraded)
         await process.start(prepared)
         return process
 
@@ -100,17 +100,21 @@ class NativeEngine:
 
     async def _start(self, spec: Spec, degraded: tuple[str, ...]) -> NativeProcess:
         jail = await self._jail(spec.environment)
-        group = self._group(jail, spec.id, spec.limits, degraded)
+        group = self._group(spec, self._bounds(jail, degraded))
         process = NativeProcess(jail, partial(self._jail, spec.environment), group, spec, degraded)
         await process.start()
         return process
 
-    def _group(self, jail: Jail, name: str, limits: Limits, degraded: tuple[str, ...]) -> cgroups.Group | None:
+    def _bounds(self, jail: Jail, degraded: tuple[str, ...]) -> cgroups.Hierarchy | None:
+        """Where control groups are made; None with the operator's leave."""
         hierarchy = self._cgroups(jail)
         if hierarchy is None and "memory" not in degraded:  # a remembered proof does not know that it went away
             raise StartFailed(f"{cgroups.NONE_WRITABLE}, so nothing would hold this sandbox to its limits")
+        return hierarchy
+
+    def _group(self, spec: Spec, hierarchy: cgroups.Hierarchy | None) -> cgroups.Group | None:
         try:
-            return hierarchy.make(name, limits) if hierarchy else None
+            return hierarchy.make(spec.id, spec.limits) if hierarchy else None
         except OSError as failure:
             self._looked_for_cgroups = False  # it may have been taken away: look again next time
             raise StartFailed(f"no control group could be made for the sandbox: {failure}") from failure
