@@ -66,8 +66,8 @@ def test_only_three_descriptors_are_open(findings: Any):
     assert findings["descriptors"] == [0, 1, 2]
 
 
-def test_nothing_can_be_written_but_what_swallows_it(findings: Any):
-    assert findings["written"] == ["/dev/null"]
+def test_nothing_can_be_written(findings: Any):
+    assert findings["written"] == []
 
 
 def test_no_memory_of_any_process_and_no_device_is_readable(findings: Any):

@@ -142,7 +142,7 @@ class ConfinedProgram:
             made = await self.jail.bare.order(
                 "program", [keeper.pidfd, end.fileno(), *streams, *(self.group.joins if self.group else [])],
                 argv=list(program.argv), env=dict(program.env), rlimits=RLIMITS,
-                readable=program_layout.readable(program, needs), executable=program_layout.executable(program, needs),
+                executable=program_layout.executable(program, needs),
                 without=[name for name in self.degraded if name in ("landlock", "seccomp")],
             )  # fmt: skip
             self._pidfd = made.pidfd()

@@ -31,11 +31,6 @@ def system_files(program: Program, needs: Linkage) -> list[str]:
     return [path for path in files if not _comes_along(path, program.folders)]
 
 
-def readable(program: Program, needs: Linkage) -> list[str]:
-    """The paths inside that may be read."""
-    return [*program.folders, *system_files(program, needs), "/etc/passwd"]
-
-
 def executable(program: Program, needs: Linkage) -> list[str]:
     """The paths inside that may be executed."""
     return [program.argv[0], *([needs.loader] if needs.loader else [])]
