@@ -13,7 +13,7 @@ import socket
 import struct
 import time
 
-from belljar_jail import linux, wire
+from belljar_jail import linux, program_root, wire
 from belljar_jail.root import PROC_FLAGS
 
 NAMESPACES = (
@@ -62,6 +62,8 @@ def _build(order: wire.Message, cgroups: list[int]) -> int:
     os.umask(0o022)
     socket.sethostname("sandbox")
     linux.bring_loopback_up()
+    if order.get("root"):
+        return program_root.enter(order["root"])
     linux.mount("proc", "/proc", "proc", PROC_FLAGS)
     for path in masked():
         linux.mount("/dev/null", path, None, linux.MS_BIND)
@@ -98,10 +100,10 @@ def _size(order: wire.Message) -> str:
 
 
 def _forget_descriptors(keep: set[int]) -> None:
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) not in keep:
-            with contextlib.suppress(OSError):
-                os.close(int(name))
+    """Close all others; there may be no /proc that would list them."""
+    kept = sorted(keep)
+    for low, high in zip([-1, *kept], [*kept, 1 << 20], strict=True):
+        os.closerange(low + 1, high)
 
 
 def _serve(control: socket.socket) -> None:

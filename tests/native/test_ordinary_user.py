@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.native import lab
 from tests.reliability import traces
 
 USER = 54321  # nobody's on any machine that we know of
@@ -32,6 +33,15 @@ os.chdir({home!r})
 sys.path.insert(0, {sources!r})
 from belljar import EngineUnavailable, Limits, Policy, Sandbox
 def sandbox(**limits): return Sandbox("native", policy=Policy(packages="none"), limits=Limits(**limits))
+"""
+
+PROGRAM = """
+const tried = (act) => { try { return act(); } catch (error) { return error.name; } };
+const [secret] = Deno.args;
+if (!secret) { const held = []; while (true) held.push(new Uint8Array(8 << 20).fill(1)); }
+const written = tried(() => Deno.writeTextFileSync("/runtime/main.js", "changed")) === undefined ? "done" : "refused";
+const read = [secret, "/proc/self/mountinfo"].map((path) => tried(() => Deno.readTextFileSync(path)));
+console.log(...read, written, Deno.uid(), JSON.stringify(Deno.env.toObject()));
 """
 
 Script = Callable[..., dict[str, Any]]
@@ -165,3 +175,40 @@ with sandbox() as sb:
         delegated,
     )
     assert said == ["FileNotFoundError", False]
+
+
+@pytest.mark.skipif(not lab.DENO.exists(), reason="Deno is not installed beside this Python")
+def test_a_foreign_program_is_confined_too(script: Script, delegated: list[Path], home: Path):
+    shutil.copy(lab.DENO, home / "deno")
+    (home / "home/secret.txt").write_text("secret")
+    (home / "runtime").mkdir(mode=0o755)
+    (home / "runtime/main.js").write_text(PROGRAM)
+    said = script(
+        f"""
+import asyncio, pathlib
+from belljar.engines.base import Spec
+from belljar.engines.confinement import Program
+from belljar.engines.native.engine import NativeEngine
+from belljar.packages.environment import Environment, default_python
+from belljar.settings import Settings
+home = pathlib.Path({str(home)!r})
+folders = {{"/bin/deno": home / "deno", "/runtime": home / "runtime"}}
+spec = Spec("program", Environment(pathlib.Path(default_python())), Limits(memory_mb=64, processes=16))
+async def run(engine, *args):
+    argv = ("/bin/deno", "run", "--allow-all", "--no-remote", "--no-code-cache", "/runtime/main.js", *args)
+    program = await engine.confine(Program(argv, folders, overhead_mb=128, threads=16), spec)
+    end = await asyncio.wait_for(asyncio.shield(program.exit), 60)
+    said = os.read(program.stdout, 4096).decode()
+    await program.close()
+    return said, end.code, end.signal, end.out_of_memory, program.degraded
+async def main():
+    engine = NativeEngine(Settings.load())
+    try:
+        return [await run(engine, str(home / "home/secret.txt")), await run(engine)]
+    finally:
+        await engine.close()
+print(json.dumps(asyncio.run(main())))
+""",
+        delegated,
+    )
+    assert said == [["NotFound NotFound refused 1000 {}\n", 0, None, False, []], ["", None, 9, True, []]]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from belljar.engines.native.libraries import linkage
 from belljar_jail import landlock, linux
 
 
@@ -103,3 +105,22 @@ def test_without_landlock_it_says_so(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(landlock, "abi", lambda: 0)
     with pytest.raises(OSError, match="no Landlock"):
         landlock.restrict([], [])
+
+
+def test_what_may_be_executed_can_be_named_one_by_one(folders: tuple[Path, Path, Path]):
+    readable, _, _ = folders
+    for name in ("named", "other"):
+        (readable / name).write_bytes(Path("/bin/true").read_bytes())
+        (readable / name).chmod(0o755)
+
+    def outcome(name: str, executable: list[str] | None) -> str:
+        def act() -> None:
+            if executable is not None:
+                landlock.execute_only(executable)
+            subprocess.run([str(readable / name)], check=True, env={})
+
+        return restricted(act, ["/"], [])
+
+    named = [str(readable / "named"), linkage(readable / "named").loader or ""]
+    assert [outcome("named", named), outcome("other", named)] == ["done", "PermissionError"]
+    assert [outcome("named", None), outcome("other", None)] == ["done", "done"]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 from pathlib import Path
 
 import pytest
+from tests.security import bpf_machine
 
 from belljar_jail import linux, seccomp
-from belljar_jail.seccomp import ALLOW, AUDIT_ARCH, ERRNO, KILL, NOTIFY, X32_BIT, program
+from belljar_jail.bpf import ALLOW, AUDIT_ARCH, ERRNO, KILL, NOTIFY, X32_BIT
+from belljar_jail.seccomp import program
 from belljar_jail.syscall_table import ALLOWED, REFUSED, SPECIAL
 
 MACHINES = list(AUDIT_ARCH)
@@ -22,23 +23,8 @@ HEADERS = {
 
 
 def evaluate(machine: str, number: int, *arguments: int, arch: int | None = None) -> int:
-    """What the filter answers to one call: a verdict of the kernel's."""
-    code = program(machine)
-    words = [*arguments, *[0] * (6 - len(arguments))]
-    data = struct.pack("<IIQ6Q", number, AUDIT_ARCH[machine] if arch is None else arch, 0, *words)
-    at = accumulator = 0
-    while True:
-        operation, when_true, when_false, operand = code[at]
-        at += 1
-        if operation == 0x20:  # load a word
-            (accumulator,) = struct.unpack_from("<I", data, operand)
-        elif operation == 0x54:  # and
-            accumulator &= operand
-        elif operation == 0x06:  # return
-            return operand
-        else:
-            tests = {0x15: accumulator == operand, 0x35: accumulator >= operand, 0x45: bool(accumulator & operand)}
-            at += when_true if tests[operation] else when_false
+    """What the filter answers to one call."""
+    return bpf_machine.verdict(program(machine), AUDIT_ARCH[machine] if arch is None else arch, number, *arguments)
 
 
 def number_of(machine: str, name: str) -> int:

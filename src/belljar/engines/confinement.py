@@ -24,7 +24,8 @@ class Program:
     `folders` maps an absolute path inside to a folder or file of the host, shown read-only. None may lie in another,
     none may change while programs run and, where the host runs as root, everybody must be able to read them. `argv[0]`
     is the executable's path inside; the libraries that it is linked with are found and shown without being named.
-    `env` is its whole environment. `overhead_mb` and `threads` come on top of a sandbox's memory and processes.
+    `env` is its whole environment. `overhead_mb` and `threads` come on top of a sandbox's memory and processes,
+    `start_cpus` on top of its processors until it has come up.
     """
 
     argv: tuple[str, ...]
@@ -32,6 +33,7 @@ class Program:
     env: Mapping[str, str] = field(default_factory=dict)
     overhead_mb: int = 0
     threads: int = 0
+    start_cpus: float = 0
 
     def __post_init__(self) -> None:
         for path in self.folders:
@@ -61,6 +63,9 @@ class Confined(Protocol):
 
     def sample(self) -> Sample:
         """What it has used so far."""
+
+    def settle(self) -> None:
+        """It has come up: take back the processors that it had on top for that."""
 
     async def kill(self) -> None:
         """End it; what it wrote can still be read."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import resource
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from belljar.engines.base import EngineHealth, KernelProcess, Spec
-from belljar.engines.native import cgroups
+from belljar.engines.confinement import Program
+from belljar.engines.native import cgroups, confined
+from belljar.engines.native.confined import ConfinedProgram
 from belljar.engines.native.health import Health
 from belljar.engines.native.jail import Jail
-from belljar.engines.native.launch import plan_for
+from belljar.engines.native.launch import JailPlan, plan_for
 from belljar.engines.native.process import NativeProcess
 from belljar.errors import EngineUnavailable, InvalidRequest, StartFailed
 from belljar.packages import base
@@ -68,10 +72,23 @@ class NativeEngine:
 
     async def start(self, spec: Spec) -> KernelProcess:
         """Build a sandbox, from the warm zygote when it is up, else from the bare one."""
+        return await self._start(spec, await self._admitted())
+
+    async def confine(self, program: Program, spec: Spec) -> ConfinedProgram:
+        """Start a foreign program behind the same walls, in a jail whose root has its folders."""
+        degraded = await self._admitted()
+        prepared = await asyncio.to_thread(confined.prepare, program)
+        jail = await self._jail_of(prepared.key, partial(confined.plan_for, prepared, self.settings.cache_dir))
+        spec = replace(spec, limits=confined.limits_for(program, spec.limits))
+        process = ConfinedProgram(jail, self._group(spec, self._bounds(jail, degraded)), spec.limits, degraded)
+        await process.start(prepared)
+        return process
+
+    async def _admitted(self) -> tuple[str, ...]:
+        """The layers that are missing with the operator's leave; asked once, and again after a refusal."""
         if self._admission is None or (self._admission.done() and self._admission.exception() is not None):
             self._admission = asyncio.ensure_future(self._admit())
-        degraded = await asyncio.shield(self._admission)
-        return await self._start(spec, degraded)
+        return await asyncio.shield(self._admission)
 
     async def settle(self, process: KernelProcess, spec: Spec) -> bool:
         """Give a pooled process other limits; its disk, and the memory that it shows, were settled at its start."""
@@ -111,17 +128,24 @@ class NativeEngine:
 
     async def _start(self, spec: Spec, degraded: tuple[str, ...]) -> NativeProcess:
         jail = await self._jail(spec.environment)
-        hierarchy = self._cgroups(jail)
-        if hierarchy is None and "memory" not in degraded:  # a remembered proof does not know that it went away
-            raise StartFailed(f"{cgroups.NONE_WRITABLE}, so nothing would hold this sandbox to its limits")
-        try:
-            group = hierarchy.make(spec.id, spec.limits) if hierarchy else None
-        except OSError as failure:
-            self._looked_for_cgroups = False  # it may have been taken away: look again next time
-            raise StartFailed(f"no control group could be made for the sandbox: {failure}") from failure
+        group = self._group(spec, self._bounds(jail, degraded))
         process = NativeProcess(jail, partial(self._jail, spec.environment), group, spec, degraded)
         await process.start()
         return process
+
+    def _bounds(self, jail: Jail, degraded: tuple[str, ...]) -> cgroups.Hierarchy | None:
+        """Where control groups are made; None with the operator's leave."""
+        hierarchy = self._cgroups(jail)
+        if hierarchy is None and "memory" not in degraded:  # a remembered proof does not know that it went away
+            raise StartFailed(f"{cgroups.NONE_WRITABLE}, so nothing would hold this sandbox to its limits")
+        return hierarchy
+
+    def _group(self, spec: Spec, hierarchy: cgroups.Hierarchy | None) -> cgroups.Group | None:
+        try:
+            return hierarchy.make(spec.id, spec.limits) if hierarchy else None
+        except OSError as failure:
+            self._looked_for_cgroups = False  # it may have been taken away: look again next time
+            raise StartFailed(f"no control group could be made for the sandbox: {failure}") from failure
 
     def _cgroups(self, jail: Jail) -> cgroups.Hierarchy | None:
         if not self._looked_for_cgroups:
@@ -133,21 +157,24 @@ class NativeEngine:
         return self._hierarchy
 
     async def _jail(self, environment: Environment) -> Jail:
-        """The jail of an environment; launched once, mended when a zygote died, and launched again after it ended."""
-        task = self._jails.get(environment.digest)
+        """The jail of an environment."""
+        return await self._jail_of(environment.digest, partial(plan_for, environment, self.settings.cache_dir))
+
+    async def _jail_of(self, key: str, plan: Callable[[], JailPlan]) -> Jail:
+        """A jail by name; launched once, mended when a zygote died, and launched again after it ended."""
+        task = self._jails.get(key)
         if task is None or _is_over(task):
-            task = asyncio.ensure_future(self._launch(environment, task))
-            self._jails[environment.digest] = task
+            task = asyncio.ensure_future(self._launch(plan, task))
+            self._jails[key] = task
         jail = await asyncio.shield(task)
         await jail.mend()
         return jail
 
-    async def _launch(self, environment: Environment, former: asyncio.Task[Jail] | None) -> Jail:
+    async def _launch(self, plan: Callable[[], JailPlan], former: asyncio.Task[Jail] | None) -> Jail:
         if former is not None and not former.cancelled() and former.exception() is None:
             await former.result().close()
         _raise_open_files()
-        plan = await asyncio.to_thread(plan_for, environment, self.settings.cache_dir)
-        return await Jail.launch(plan)
+        return await Jail.launch(await asyncio.to_thread(plan))
 
 
 def _is_over(task: asyncio.Task[Jail]) -> bool:

@@ -43,7 +43,7 @@ class Keeper:
             with theirs:
                 made = await jail.init.order(
                     "keeper", [theirs.fileno(), *(group.joins if group else [])],
-                    slot=slot, may_set_groups=jail.plan.as_root, **disk_order(limits),
+                    slot=slot, may_set_groups=jail.plan.as_root, root=jail.plan.root, **disk_order(limits),
                 )  # fmt: skip
                 pidfd = made.pidfd()
             await readable(ours.fileno())

@@ -31,6 +31,7 @@ class JailPlan:
     warm: tuple[str, ...]
     command_prefix: tuple[str, ...]
     ids: tuple[int, int] = (ID_BASE, ID_COUNT)
+    root: str | None = None  # the part of the jail's root that its sandboxes see; None when they see all of it
 
     @property
     def as_root(self) -> bool:

@@ -85,6 +85,9 @@ class BareRunner(asyncio.SubprocessProtocol):
                 self._sample = Sample(used[0], max(self._sample.peak_memory_bytes, used[1]))
         return self._sample
 
+    def settle(self) -> None:
+        """It has come up; nothing was lent for that."""
+
     async def kill(self) -> None:
         """End it."""
         if self._transport is not None:

@@ -27,7 +27,9 @@ NAME = "wasm"
 OVERHEAD_MB = 320  # what Deno takes beside Python's memory and the files: measured, see docs/limitations/wasm.md
 THREADS = 96
 HEADROOM_BYTES = 16 << 20  # a snapshot that leaves less than this to the code is not worth having
+START_CPUS = 1  # V8 compiles beside the thread that boots
 INSIDE, DENO_INSIDE = "/runtime", "/deno/deno"
+ENVIRONMENT = {"DENO_DIR": "/nowhere", "NO_COLOR": "1"}
 
 
 class WasmEngine:
@@ -117,7 +119,7 @@ class WasmEngine:
             return await BareRunner.start(argv, on_output, (limits.memory_mb + overhead) << 20)
         argv = sandbox_command(DENO_INSIDE, INSIDE, limits.memory_mb, options)
         folders = {INSIDE: runtime.folder, DENO_INSIDE: runtime.deno.resolve()}
-        confined = await jail.confine(Program(argv, folders, {}, overhead, THREADS), spec)
+        confined = await jail.confine(Program(argv, folders, ENVIRONMENT, overhead, THREADS, START_CPUS), spec)
         return await JailedRunner.attach(confined, on_output)
 
     def _assemble(self, progress: Progress) -> Runtime:

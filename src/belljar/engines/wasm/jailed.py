@@ -47,6 +47,10 @@ class JailedRunner:
         """What it has used so far."""
         return self._confined.sample()
 
+    def settle(self) -> None:
+        """It has come up: it gets no more than its limits from here on."""
+        self._confined.settle()
+
     async def kill(self) -> None:
         """End it."""
         await self._confined.kill()

@@ -165,6 +165,7 @@ class WasmProcess:
         hello = exchange.hello.result()
         if hello.get("protocol") != PROTOCOL or hello.get("digest") != digest():
             raise StartFailed("the kernel inside is not the one that this Belljar brought; clear the cache folder")
+        runner.settle()
 
     def _take(self, data: bytes) -> None:
         if self._leaving is not None:

@@ -27,6 +27,9 @@ class Runner(Protocol):
     def sample(self) -> Sample:
         """What it has used so far."""
 
+    def settle(self) -> None:
+        """It has come up."""
+
     async def kill(self) -> None:
         """End it."""
 

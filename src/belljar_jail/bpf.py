@@ -1,0 +1,83 @@
+"""The assembler of system-call filters: small pieces of BPF, and how a whole filter is loaded. It decides nothing."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Iterable
+
+from belljar_jail import linux
+
+ALLOW, KILL, NOTIFY, ERRNO = 0x7FFF0000, 0x80000000, 0x7FC00000, 0x00050000
+EPERM, ENOSYS, EAFNOSUPPORT = 1, 38, 97
+AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+X32_BIT = 0x40000000
+
+# Offsets in struct seccomp_data; the argument words are little-endian, low half first.
+NUMBER, ARCH, ARGS = 0, 4, 16
+LOAD, AND, JEQ, JGE, JSET, RET = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
+
+SECCOMP_SET_MODE_FILTER, FLAG_NEW_LISTENER = 1, 8
+
+Instruction = tuple[int, int, int, int]
+
+
+def assemble(code: list[Instruction]) -> bytes:
+    """A filter as the kernel reads it."""
+    return b"".join(struct.pack("HBBI", *instruction) for instruction in code)
+
+
+def load(code: bytes, flags: int = FLAG_NEW_LISTENER) -> int:
+    """Load a filter into this thread, for good, and return the descriptor that hears of what it notifies."""
+    buffer = ctypes.create_string_buffer(code, len(code))
+    header = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
+    return linux.syscall("seccomp", SECCOMP_SET_MODE_FILTER, flags, ctypes.c_char_p(header))
+
+
+def prologue(machine: str) -> list[Instruction]:
+    """A call of another architecture, or of x32, is the end; then the number is at hand."""
+    return [
+        (LOAD, 0, 0, ARCH),
+        (JEQ, 1, 0, AUDIT_ARCH[machine]),
+        (RET, 0, 0, KILL),
+        (LOAD, 0, 0, NUMBER),
+        (JGE, 0, 1, X32_BIT),
+        (RET, 0, 0, KILL),
+    ]
+
+
+def when(number: int | None, body: list[Instruction]) -> list[Instruction]:
+    """Run `body`, which always returns, for one system call."""
+    return [] if number is None else [(JEQ, 0, len(body), number), *body]
+
+
+def each(numbers: Iterable[int | None], verdict: int) -> list[Instruction]:
+    """One verdict for many calls, in blocks short enough for a BPF jump."""
+    known = sorted(number for number in numbers if number is not None)
+    code: list[Instruction] = []
+    for start in range(0, len(known), 100):
+        block = known[start : start + 100]
+        for index, number in enumerate(block):
+            last = index == len(block) - 1
+            code.append((JEQ, len(block) - 1 - index, 1 if last else 0, number))
+        code.append((RET, 0, 0, verdict))
+    return code
+
+
+def argument(index: int) -> Instruction:
+    return (LOAD, 0, 0, ARGS + 8 * index)
+
+
+def refuse_bits(index: int, bits: int, errno: int) -> list[Instruction]:
+    return [argument(index), (JSET, 0, 1, bits), (RET, 0, 0, ERRNO | errno), (RET, 0, 0, ALLOW)]
+
+
+def refuse_values(index: int, values: tuple[int, ...], errno: int) -> list[Instruction]:
+    tests = [(JEQ, len(values) - 1 - at, 1 if at == len(values) - 1 else 0, v) for at, v in enumerate(values)]
+    return [argument(index), *tests, (RET, 0, 0, ERRNO | errno), (RET, 0, 0, ALLOW)]
+
+
+def allow_values(index: int, values: tuple[int, ...], errno: int) -> list[Instruction]:
+    """The opposite: these values of an argument and no others."""
+    tests = [(JEQ, len(values) - at, 0, v) for at, v in enumerate(values)]
+    return [argument(index), *tests, (RET, 0, 0, ERRNO | errno), (RET, 0, 0, ALLOW)]
