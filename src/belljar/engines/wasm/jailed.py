@@ -58,7 +58,7 @@ class JailedRunner:
     async def close(self) -> None:
         """End it and leave nothing behind."""
         for transport in (self._input, *self._outputs):
-            if transport is not None:
+            if transport is not None and not transport.is_closing():
                 transport.abort() if isinstance(transport, asyncio.WriteTransport) else transport.close()
         await self._confined.close()
 

@@ -53,7 +53,7 @@ self.onmessage = async ({ data: { signal, options } }) => {
   const bridge = connect(py, signal, options), through = await trials;
   if (through.length) {
     Deno.stderr.writeSync(new TextEncoder().encode(`the wall does not hold: ${through.join("; ")}\n`));
-    return Deno.exit(71);
+    return tell(71);
   }
   closeNetwork();
   sendText(bridge.start(sendText, (seconds) => sleep(signal, seconds)));
