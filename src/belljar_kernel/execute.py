@@ -25,7 +25,7 @@ class Session:
 
     def __init__(self) -> None:
         self._module = ModuleType("__main__")
-        self._flags = 0
+        self.flags = 0
         self.namespace: dict[str, Any] = module_names(self._module)
         self.own_names = frozenset({*self.namespace, "__builtins__", "_args"})
 
@@ -49,11 +49,11 @@ class Session:
         Raises:
             SyntaxError: when it is not Python.
         """
-        return Cell(code, count, self._flags)
+        return Cell(code, count, self.flags)
 
     def execute(self, cell: Cell) -> Any:
         """Run the cell and return the value of its last expression, or None."""
-        self._flags |= cell.flags
+        self.flags |= cell.flags
         parts = [cell.body] if cell.last is None else [cell.body, cell.last]
         if any(part.co_flags & _COROUTINE for part in parts):
             return run_coroutine(self._execute_async(parts))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from belljar_kernel.answer import Emit, Event
+    from belljar_kernel.state import State
 
 _getpid = os.getpid
 
@@ -44,6 +45,7 @@ class Kernel:
         self.streams = streams or EventStreams(self._write)
         self.interrupts = interrupts or Interrupts()
         self.shield = Shield()
+        self.state: State | None = None
         self._answer: Answer | None = None
         self._watch = ImportWatch(
             {
@@ -88,7 +90,18 @@ class Kernel:
             from belljar_kernel.variables import variables
 
             return {"variables": variables(names, self.session.own_names, self.workspace)}
+        if kind == "save":
+            return self._state().save(request, answer)
+        if kind == "load":
+            return self._state().load(request)
         raise ValueError(f"unknown request {kind!r:.100}")
+
+    def _state(self) -> State:
+        from belljar_kernel.state import State
+
+        if self.state is None:
+            self.state = State(self)
+        return self.state
 
     def _run(self, request: dict[str, Any], answer: Answer) -> Event:
         code, count = request.get("code"), request.get("count")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 SHOWN = "main.py"
 _KEPT = 2000
-_FUTURES = 0x1FE0000  # the compiler flags of `from __future__ import …`, which later cells inherit as in notebooks
+FUTURES = 0x1FE0000  # the compiler flags of `from __future__ import …`, which later cells inherit as in notebooks
 _sources: dict[str, str] = {}
 
 
@@ -28,7 +28,7 @@ class Cell:
         source = source.removeprefix("\ufeff")
         _remember(self.name, source)
         try:
-            self.body, self.last, self.flags = self._compile(source, flags)
+            self.body, self.last, self.flags = compile_parts(self.name, source, flags)
         except SyntaxError as error:
             if error.text is None and error.lineno:  # found by the compiler, which has no source at hand
                 error.text = line_of(self.name, error.lineno) or None
@@ -42,26 +42,54 @@ class Cell:
         except ValueError as error:
             raise SyntaxError(str(error)) from None
 
-    def _compile(self, source: str, flags: int) -> tuple[CodeType, CodeType | None, int]:
-        flags |= PyCF_ALLOW_TOP_LEVEL_AWAIT
-        tree = compile(source, self.name, "exec", flags | PyCF_ONLY_AST, dont_inherit=True)
-        assert isinstance(tree, Module)
-        statement = tree.body[-1] if tree.body else None
-        last = None
-        if isinstance(statement, Expr) and not _silenced(source, statement):
-            del tree.body[-1]
-            last = Expression(statement.value)
-        body: CodeType = compile(tree, self.name, "exec", flags, dont_inherit=True)
-        flags |= body.co_flags & _FUTURES
-        value: CodeType | None = None
-        if last is not None:
-            value = compile(last, self.name, "eval", flags, dont_inherit=True)
-        return body, value, flags & _FUTURES
+
+def compile_parts(name: str, source: str, flags: int) -> tuple[CodeType, CodeType | None, int]:
+    """What to execute, the last expression unless a semicolon silences it, and the `__future__` of both."""
+    flags |= PyCF_ALLOW_TOP_LEVEL_AWAIT
+    tree = compile(source, name, "exec", flags | PyCF_ONLY_AST, dont_inherit=True)
+    assert isinstance(tree, Module)
+    statement = tree.body[-1] if tree.body else None
+    last = None
+    if isinstance(statement, Expr) and not _silenced(source, statement):
+        del tree.body[-1]
+        last = Expression(statement.value)
+    body: CodeType = compile(tree, name, "exec", flags, dont_inherit=True)
+    flags |= body.co_flags & FUTURES
+    value: CodeType | None = None
+    if last is not None:
+        value = compile(last, name, "eval", flags, dont_inherit=True)
+    return body, value, flags & FUTURES
 
 
 def is_cell(filename: str) -> bool:
     """Whether code with this file name came from a run."""
     return filename in _sources
+
+
+def text_of(filename: str) -> str | None:
+    """The code of a run, from memory."""
+    return _sources.get(filename)
+
+
+def all_texts() -> dict[str, str]:
+    """The code of every run that is remembered, the oldest first."""
+    return dict(_sources)
+
+
+def remember(texts: dict[str, str]) -> None:
+    """Know the code of runs that another kernel had."""
+    for name, text in texts.items():
+        _remember(name, text)
+
+
+def compiled(filename: str, text: str, flags: int = 0) -> tuple[CodeType, ...]:
+    """The parts of a run's code, for somebody who looks for code in them.
+
+    Raises:
+        SyntaxError: when this Python does not know it.
+    """
+    body, last, _ = compile_parts(filename, text, flags)
+    return (body,) if last is None else (body, last)
 
 
 def line_of(filename: str, number: int) -> str:
