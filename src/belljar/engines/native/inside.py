@@ -1,4 +1,4 @@
-"""The code that goes inside: belljar_kernel and belljar_jail, copied and compiled for its Python, once."""
+"""The code that goes inside: belljar_kernel, belljar_jail and cloudpickle, copied and compiled for its Python, once."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import belljar_jail
 import belljar_kernel
 from belljar.engines.native.interpreter import Interpreter
 from belljar.errors import StartFailed
+from belljar.packages import companion
 
 PACKAGES = (belljar_kernel, belljar_jail)
 
@@ -28,6 +29,10 @@ def prepare(interpreter: Interpreter, cache_dir: Path) -> Path:
         fresh.chmod(0o755)
         for package in PACKAGES:
             shutil.copytree(_folder(package), fresh / package.__name__, ignore=shutil.ignore_patterns("__pycache__"))
+        for parts, content in companion.files().items():
+            path = fresh.joinpath(*parts)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
         compiled = subprocess.run(
             [interpreter.executable, "-I", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", "."],
             cwd=fresh, env={}, capture_output=True, text=True, timeout=120,
@@ -46,7 +51,7 @@ def prepare(interpreter: Interpreter, cache_dir: Path) -> Path:
 
 def digest() -> str:
     """The name of what goes inside, by content."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(companion.digest().encode())
     for package in PACKAGES:
         for path in sorted(_folder(package).glob("*.py")):
             digest.update(f"{package.__name__}/{path.name}\0".encode())

@@ -150,7 +150,7 @@ class Link:
         elif event["type"] == "done":
             self.open_id = 0
             self._answer(event)
-        elif event["type"] in ("stdout", "stderr", "result"):
+        elif event["type"] in ("stdout", "stderr", "result", "state"):
             self.on_event(event)
         else:
             raise BrokenProtocol(f"an unexpected {event['type']}")

@@ -18,6 +18,7 @@ from belljar.engines.wasm import patches
 from belljar.engines.wasm.deno import build_command, find_deno
 from belljar.engines.wasm.pack import Packing
 from belljar.errors import StartFailed
+from belljar.packages import companion
 from belljar.packages.lock import alone
 from belljar.packages.pyodide import PyodideSet
 
@@ -63,7 +64,14 @@ def is_assembled(pyodide: PyodideSet, cache_dir: Path) -> bool:
 
 def _digest(pyodide: PyodideSet, deno: Path) -> str:
     facts = deno.stat()
-    parts = [GENERATION, pyodide.digest, belljar_kernel.digest(), str(facts.st_size), str(facts.st_mtime_ns)]
+    parts = [
+        GENERATION,
+        pyodide.digest,
+        belljar_kernel.digest(),
+        companion.digest(),
+        str(facts.st_size),
+        str(facts.st_mtime_ns),
+    ]
     parts += [f"{name}\0{text}" for name, text in _scripts()]
     parts += [repr(patches.PATCHES)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
@@ -117,6 +125,8 @@ def _copy_scripts(pyodide: PyodideSet, deno: Path, folder: Path) -> None:
 def _pack_kernel(folder: Path) -> None:
     with Packing(folder / "kernel") as packing:
         packing.add_folder(Path(belljar_kernel.__file__).parent, ("belljar_kernel",))
+        for path, content in companion.files().items():
+            packing.add(path, content)
 
 
 def _pack_packages(pyodide: PyodideSet, deno: Path, folder: Path, progress: Progress) -> None:
