@@ -17,7 +17,7 @@ LAYERS = [
     {"compose"},
     {"host", "headstart"},
     {"engines"},
-    {"packages"},
+    {"packages", "state"},
     {"execution", "limits", "policy", "settings", "background", "checks"},
     {"errors"},
 ]

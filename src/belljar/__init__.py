@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from belljar.errors import (
+        CheckpointRefused,
         DiskFull,
         EngineUnavailable,
         ExecutionFailed,
@@ -24,11 +25,15 @@ if TYPE_CHECKING:
     from belljar.limits import Limits
     from belljar.policy import Policy
     from belljar.sandbox import AsyncSandbox, Sandbox
+    from belljar.state.checkpoint import Checkpoint, CheckpointReport
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AsyncSandbox",
+    "Checkpoint",
+    "CheckpointRefused",
+    "CheckpointReport",
     "DiskFull",
     "EngineUnavailable",
     "Execution",
@@ -55,6 +60,8 @@ _HOMES = {
     "Policy": "policy",
     "Execution": "execution",
     "Result": "execution",
+    "Checkpoint": "state.checkpoint",
+    "CheckpointReport": "state.checkpoint",
 }
 
 

@@ -10,6 +10,7 @@ SandboxError
 │   ├── PathRefused       the path leaves the workspace, or is not a path (also a ValueError)
 │   ├── FileTooLarge      more bytes than may be moved at once
 │   └── DiskFull          the workspace is full
+├── CheckpointRefused     a checkpoint that was changed, cut off, or made by or for somebody else (also a ValueError)
 ├── PackageError          packages could not be resolved, fetched or verified
 └── ExecutionFailed       raised by Execution.raise_for_status() only; carries the execution
 """
@@ -65,6 +66,10 @@ class FileTooLarge(FileError):
 
 class DiskFull(FileError):
     """The workspace is full."""
+
+
+class CheckpointRefused(SandboxError, ValueError):
+    """The checkpoint was changed, cut off, or made by or for somebody else."""
 
 
 class PackageError(SandboxError):

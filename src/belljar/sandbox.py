@@ -18,6 +18,12 @@ from belljar.host.session import Run, Session
 from belljar.limits import Limits
 from belljar.options import Content, OnEvent, RunOptions, SandboxOptions, StreamOptions
 from belljar.policy import Policy
+from belljar.settings import Settings
+from belljar.state.checkpoint import Checkpoint, CheckpointReport
+from belljar.state.envelope import Opened
+from belljar.state.keys import own_key
+
+OWNER = ""  # in a library everything belongs to the same; a server will say to whom
 
 T = TypeVar("T")
 
@@ -50,6 +56,7 @@ class AsyncSandbox:
         self.id = str(uuid.uuid4())
         self.name = name
         self.files = AsyncFiles(self)
+        self.restored: CheckpointReport | None = None
         self._engine = engine
         self._limits = check_kind("limits", limits, Limits)
         self._policy = check_kind("policy", policy, Policy)
@@ -140,6 +147,37 @@ class AsyncSandbox:
         """The variables that there are, described without running their code."""
         return await self._there(lambda session: session.variables())
 
+    async def checkpoint(self, name: str | None = None) -> Checkpoint:
+        """Save the variables and the files. The Checkpoint says what was saved, and what could not be and why.
+
+        Raises:
+            SandboxError: when there is nothing to save, or it could not be.
+        """
+        check_text("name", name)
+        key = own_key(self._here.settings.state_dir)
+        return await self._there(lambda session: session.checkpoint(key, name, OWNER))
+
+    @classmethod
+    async def restore(
+        cls, checkpoint: Checkpoint | bytes, *, engine: str | None = None, **options: Unpack[SandboxOptions]
+    ) -> AsyncSandbox:
+        """A new sandbox with the state of a checkpoint, on its engine and with its limits unless told otherwise.
+
+        Its variables and files are there before the sandbox's first run; `restored` tells which names are not.
+
+        Raises:
+            CheckpointRefused: when it was changed, or made by or for somebody else.
+            SandboxError: when the sandbox cannot be started, or ended on the way.
+        """
+        opened = open_checkpoint(checkpoint, compose.local_host().settings)
+        sandbox = cls(engine or opened.header["engine"], **restored_options(opened, options))
+        try:
+            await sandbox._restore(opened)
+        except BaseException:
+            await sandbox.close()
+            raise
+        return sandbox
+
     async def close(self) -> None:
         """End the sandbox and everything in it. Idempotent."""
         self._closed = True
@@ -181,6 +219,9 @@ class AsyncSandbox:
             if self._session is None:
                 self._session = await self._start()
             return self._session
+
+    async def _restore(self, opened: Opened) -> None:
+        self.restored = await self._there(lambda session: session.restore(opened))
 
     async def _close_started(self) -> None:
         async with self._starting:
@@ -260,6 +301,29 @@ class Sandbox:
         """See AsyncSandbox.variables."""
         return self._wait(self._core.variables())
 
+    @property
+    def restored(self) -> CheckpointReport | None:
+        """What became of the checkpoint that it was restored from."""
+        return self._core.restored
+
+    def checkpoint(self, name: str | None = None) -> Checkpoint:
+        """See AsyncSandbox.checkpoint."""
+        return self._wait(self._core.checkpoint(name))
+
+    @classmethod
+    def restore(
+        cls, checkpoint: Checkpoint | bytes, *, engine: str | None = None, **options: Unpack[SandboxOptions]
+    ) -> Sandbox:
+        """See AsyncSandbox.restore."""
+        opened = open_checkpoint(checkpoint, compose.local_host().settings)
+        sandbox = cls(engine or opened.header["engine"], **restored_options(opened, options))
+        try:
+            sandbox._wait(sandbox._core._restore(opened))
+        except BaseException:
+            sandbox.close()
+            raise
+        return sandbox
+
     def close(self) -> None:
         """See AsyncSandbox.close."""
         if self._core._here.background.reachable:
@@ -275,6 +339,21 @@ class Sandbox:
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self._core._here.background.wait(coroutine)
+
+
+def open_checkpoint(checkpoint: Checkpoint | bytes, settings: Settings) -> Opened:
+    """The parts of a checkpoint, once its signature was checked."""
+    given = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint.from_bytes(checkpoint, owner=OWNER)
+    return given.opened(settings)
+
+
+def restored_options(opened: Opened, options: SandboxOptions) -> SandboxOptions:
+    """The options of a sandbox that is restored: limits and packages as they were. The rest is granted anew, or not."""
+    defaults: SandboxOptions = {
+        "limits": Limits(**opened.header["limits"]),
+        "policy": Policy(packages=opened.header["policy"]),
+    }
+    return {**defaults, **options}
 
 
 async def _next(events: AsyncGenerator[T, None]) -> T | None:

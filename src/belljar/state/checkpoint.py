@@ -1,0 +1,83 @@
+"""A Checkpoint: a saved state that outlives its sandbox, as a value. Never unpickled here, only carried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from belljar.errors import CheckpointRefused
+from belljar.settings import Settings
+from belljar.state.envelope import Opened, unseal
+from belljar.state.keys import known_keys
+
+
+@dataclass(frozen=True)
+class CheckpointReport:
+    """Which names are there, and which are not and why; files that are not, by path."""
+
+    saved: list[str] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    files_skipped: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A saved state of a sandbox.
+
+    `skipped` has the reason for each name that could not be saved. `python` and `engine` are those it was saved on.
+    """
+
+    id: str
+    engine: str
+    python: str
+    saved: list[str]
+    skipped: dict[str, str]
+    files_skipped: dict[str, str]
+    name: str | None
+    created: float
+    packages: list[str] = field(repr=False)
+    owner: str = field(repr=False)
+    _bytes: bytes = field(repr=False)
+
+    @property
+    def report(self) -> CheckpointReport:
+        """What was saved and what was not."""
+        return CheckpointReport(self.saved, self.skipped, self.files_skipped)
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return len(self._bytes)
+
+    def to_bytes(self) -> bytes:
+        """Portable bytes, signed with the key of this installation."""
+        return self._bytes
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, owner: str = "") -> Checkpoint:
+        """The checkpoint in bytes that this installation, or one that it trusts, has signed for this owner.
+
+        Raises:
+            CheckpointRefused: for all others.
+        """
+        return cls.of(unseal(_checked(data), known_keys(Settings.load().state_dir), owner).header, bytes(data))
+
+    @classmethod
+    def of(cls, header: dict[str, Any], data: bytes) -> Checkpoint:
+        """The checkpoint that bytes with this header are; the caller has checked them."""
+        names = ("id", "engine", "python", "saved", "skipped", "files_skipped", "name", "created", "packages", "owner")
+        return cls(**{name: header[name] for name in names}, _bytes=data)
+
+    def opened(self, settings: Settings) -> Opened:
+        """Its parts, once its signature was checked again: whoever made this object may have lied.
+
+        Raises:
+            CheckpointRefused: when it is not as it was signed.
+        """
+        return unseal(self._bytes, known_keys(settings.state_dir), self.owner)
+
+
+def _checked(data: object) -> bytes:
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise CheckpointRefused(f"a checkpoint is bytes, not {type(data).__name__}")
+    return bytes(data)

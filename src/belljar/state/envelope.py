@@ -1,0 +1,112 @@
+"""The bytes of a checkpoint: a header and parts, compressed where it pays, and a signature over all of it.
+
+Nothing in them is looked at before the signature was checked, and nothing of a part is ever interpreted here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from belljar.errors import CheckpointRefused
+from belljar.state.keys import ID_BYTES, id_of
+
+MAGIC = b"belljar checkpoint 1\n"
+SIGNATURE_BYTES = 32
+CHUNK = 6 << 20
+_SAMPLE = 1 << 16
+_WORTH_IT = 0.9
+_LENGTH = struct.Struct(">I")
+_PIECE = struct.Struct(">BII")  # whether it is compressed, its bytes here, its bytes as they were
+_NOT_ONE = "this is not a checkpoint of Belljar, or only a part of one"
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A checkpoint whose signature was right."""
+
+    header: dict[str, Any]
+    body: memoryview
+
+    def parts(self) -> Iterator[tuple[dict[str, Any], Iterator[bytes]]]:
+        """Each part and its pieces, to be read in this order."""
+        offset = 0
+        for part in self.header["parts"]:
+            end = offset + part["stored"]
+            yield part, self._pieces(offset, end)
+            offset = end
+
+    def _pieces(self, offset: int, end: int) -> Iterator[bytes]:
+        while offset < end:
+            packed, stored, size = _PIECE.unpack_from(self.body, offset)
+            offset += _PIECE.size
+            piece = self.body[offset : offset + stored]
+            offset += stored
+            yield _unpacked(piece, size) if packed else bytes(piece)
+
+
+def seal(
+    header: Mapping[str, Any], parts: Iterable[tuple[Mapping[str, Any], Iterable[bytes | bytearray]]], key: bytes
+) -> bytes:
+    """The whole, signed."""
+    rows, body = [], []
+    for part, pieces in parts:
+        packed = [_packed(piece) for piece in pieces]
+        rows.append({**part, "stored": sum(map(len, packed))})
+        body += packed
+    text = json.dumps({**header, "parts": rows}).encode("ascii")
+    whole = b"".join([MAGIC, id_of(key), _LENGTH.pack(len(text)), text, *body])
+    return whole + _signature(key, memoryview(whole))
+
+
+def unseal(data: bytes, keys: Mapping[bytes, bytes], owner: str) -> Opened:
+    """Check the signature, then whose it is, and only then read the header.
+
+    Raises:
+        CheckpointRefused: when any of that is not as it must be.
+    """
+    start = len(MAGIC) + ID_BYTES
+    if len(data) < start + _LENGTH.size + SIGNATURE_BYTES or not data.startswith(MAGIC):
+        raise CheckpointRefused(_NOT_ONE)
+    key = keys.get(bytes(data[len(MAGIC) : start]))
+    if key is None:
+        raise CheckpointRefused(
+            "this checkpoint was signed by an installation that this one does not trust, or was changed; "
+            "import_key() takes over the key of the other"
+        )
+    view = memoryview(data)
+    if not hmac.compare_digest(_signature(key, view[:-SIGNATURE_BYTES]), bytes(view[-SIGNATURE_BYTES:])):
+        raise CheckpointRefused("this checkpoint was changed or cut off after it was made")
+    (length,) = _LENGTH.unpack_from(view, start)
+    start += _LENGTH.size
+    header = json.loads(bytes(view[start : start + length]))
+    if header["owner"] != owner:
+        raise CheckpointRefused("this checkpoint belongs to somebody else")
+    return Opened(header, view[start + length : -SIGNATURE_BYTES])
+
+
+def _signature(key: bytes, data: memoryview) -> bytes:
+    return hmac.digest(key, data, hashlib.sha256)
+
+
+def _packed(piece: bytes | bytearray) -> bytes:
+    """One piece with its head; what hardly shrinks is not compressed, as that takes longer than anything else."""
+    sample = piece[:_SAMPLE]
+    if len(zlib.compress(sample, 1)) < _WORTH_IT * len(sample):
+        small = zlib.compress(piece, 1)
+        return _PIECE.pack(1, len(small), len(piece)) + small
+    return _PIECE.pack(0, len(piece), len(piece)) + piece
+
+
+def _unpacked(piece: memoryview, size: int) -> bytes:
+    unpacking = zlib.decompressobj()
+    content = unpacking.decompress(piece, size)
+    if len(content) != size:
+        raise CheckpointRefused(_NOT_ONE)
+    return content
