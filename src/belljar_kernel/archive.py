@@ -35,7 +35,7 @@ def pack(folder: str, into: Any) -> dict[str, str]:
 
 
 def unpack(file: Any, folder: str) -> dict[str, str]:
-    """Make what an archive has beneath a folder; returns what could not be, and why. What is there already stays."""
+    """Make what an archive has beneath a folder; returns what could not be, and why. Replaces what is there."""
     skipped: dict[str, str] = {}
     modes: list[tuple[str, int, float]] = []
     with tarfile.open(fileobj=file, mode="r|") as archive:
@@ -92,6 +92,10 @@ def _make(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
         return
     content = archive.extractfile(member)
     assert content is not None
-    with open(path, "wb") as file:
-        while chunk := content.read(1 << 20):
-            file.write(chunk)
+    try:
+        with open(path, "wb") as file:
+            while chunk := content.read(1 << 20):
+                file.write(chunk)
+    except OSError:
+        os.unlink(path)
+        raise

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     Spec = tuple[dict[str, Any], dict[str, dict[str, Any]]]  # the arguments of `dataclass`, and those of each `field`
 
 _GENERATED_FILE = "<string>"  # of code that `dataclasses` made
-_TUPLE_NAMES = frozenset({*vars(collections.namedtuple("_", "")), "__static_attributes__", "__firstlineno__"})
+_OF_ONE_VERSION = {"__static_attributes__", "__firstlineno__", "__classdictcell__"}
+_TUPLE_NAMES = frozenset({*vars(collections.namedtuple("_", "")), *_OF_ONE_VERSION})
 _ARGUMENTS = ("init", "repr", "eq", "order", "unsafe_hash", "frozen", "match_args", "kw_only")
 _FIELD_ARGUMENTS = ("default", "default_factory", "init", "repr", "hash", "compare", "metadata", "kw_only")
 _tuples: dict[str, type] = {}

@@ -24,7 +24,7 @@ _cloudpickle: Any = import_module("belljar_inside.cloudpickle.cloudpickle")
 _files = (io.TextIOWrapper, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.FileIO)
 _Cached = type(functools.lru_cache(len))
 _OF_ONE_VERSION = ("__annotations__", "__annotate_func__", "__annotations_cache__", "__static_attributes__",
-                   "__firstlineno__")  # fmt: skip
+                   "__firstlineno__", "__classdictcell__")  # fmt: skip
 _namespace: dict[str, Any] = {}
 
 

@@ -70,10 +70,11 @@ class State:
 
     def load(self, request: dict[str, Any]) -> dict[str, Any]:
         """Take one piece of a part; with its last piece, put back what the part has."""
-        self._arrived.add(base64.b64decode(request["data"]))
-        if not request["last"]:
-            return {}
         arrived, self._arrived = self._arrived, Reader()
+        arrived.add(base64.b64decode(request["data"], validate=True))
+        if not request["last"]:
+            self._arrived = arrived
+            return {}
         session, interrupts = self._kernel.session, self._kernel.interrupts
         interrupts.open()
         session.prepare()

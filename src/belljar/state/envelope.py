@@ -107,6 +107,6 @@ def _packed(piece: bytes | bytearray) -> bytes:
 def _unpacked(piece: memoryview, size: int) -> bytes:
     unpacking = zlib.decompressobj()
     content = unpacking.decompress(piece, size)
-    if len(content) != size:
+    if len(content) != size or not unpacking.eof:
         raise CheckpointRefused(_NOT_ONE)
     return content

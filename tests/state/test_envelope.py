@@ -1,0 +1,87 @@
+"""The bytes of a checkpoint: every one of them is under the signature, and nothing is read before it was checked."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from belljar import CheckpointRefused
+from belljar.state import envelope
+from belljar.state.envelope import seal, unseal
+from belljar.state.keys import id_of
+
+KEY = bytes(range(32))
+KEYS = {id_of(KEY): KEY}
+HEADER = {"id": "one", "owner": "ada"}
+SPARSE, DENSE = b"a" * 100_000, os.urandom(100_000)
+
+
+def sealed() -> bytes:
+    return seal(
+        HEADER, [({"kind": "names"}, [SPARSE, DENSE]), ({"kind": "files"}, []), ({"kind": "names"}, [b"x"])], KEY
+    )
+
+
+def test_parts_come_back_in_order_and_whole():
+    opened = unseal(sealed(), KEYS, "ada")
+    assert opened.header["id"] == "one"
+    assert [(part["kind"], list(pieces)) for part, pieces in opened.parts()] == [
+        ("names", [SPARSE, DENSE]),
+        ("files", []),
+        ("names", [b"x"]),
+    ]
+
+
+def test_what_shrinks_is_compressed_and_what_does_not_is_not():
+    assert len(DENSE) < len(sealed()) < len(DENSE) + 5_000
+
+
+def test_every_bit_counts():
+    data = seal(HEADER, [({"kind": "names"}, [b"some bytes"])], KEY)
+    for place in range(len(data)):
+        for bit in range(8):
+            changed = bytearray(data)
+            changed[place] ^= 1 << bit
+            with pytest.raises(CheckpointRefused):
+                unseal(bytes(changed), KEYS, "ada")
+
+
+def test_every_byte_is_needed():
+    data = seal(HEADER, [({"kind": "names"}, [b"some bytes"])], KEY)
+    for length in range(len(data)):
+        with pytest.raises(CheckpointRefused):
+            unseal(data[:length], KEYS, "ada")
+    with pytest.raises(CheckpointRefused):
+        unseal(data + b"\0", KEYS, "ada")
+
+
+def test_another_key_and_another_owner_are_told_apart():
+    other = bytes(32)
+    with pytest.raises(CheckpointRefused, match="does not trust"):
+        unseal(sealed(), {id_of(other): other}, "ada")
+    with pytest.raises(CheckpointRefused, match="changed"):
+        unseal(sealed(), {id_of(KEY): other}, "ada")
+    for owner in ("", "Ada", "bob"):
+        with pytest.raises(CheckpointRefused, match="somebody else"):
+            unseal(sealed(), KEYS, owner)
+
+
+def test_nothing_is_parsed_before_the_signature_was_checked(monkeypatch: pytest.MonkeyPatch):
+    changed = bytearray(sealed())
+    changed[-1] ^= 1
+    monkeypatch.setattr(json, "loads", lambda *_: pytest.fail("the header was read"))
+    with pytest.raises(CheckpointRefused, match="changed"):
+        unseal(bytes(changed), KEYS, "ada")
+
+
+def test_a_piece_that_unpacks_to_more_than_it_says_is_refused(monkeypatch: pytest.MonkeyPatch):
+    packed = envelope._packed
+    monkeypatch.setattr(
+        envelope, "_packed", lambda piece: packed(piece)[:5] + (1).to_bytes(4, "big") + packed(piece)[9:]
+    )
+    opened = unseal(seal(HEADER, [({"kind": "names"}, [SPARSE])], KEY), KEYS, "ada")
+    (_, pieces) = next(opened.parts())
+    with pytest.raises(CheckpointRefused):
+        next(pieces)
