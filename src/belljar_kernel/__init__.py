@@ -1,5 +1,6 @@
 # The rule of this package: it runs inside every sandbox, so it imports the standard library and itself, never `belljar`
-# and never a third-party package (those it only looks up in `sys.modules`). Only `entry` does I/O on the channel.
+# and never a third-party package (those it only looks up in `sys.modules`); `pickling` alone has one, which lies beside
+# the kernel. Only `entry` does I/O on the channel.
 """The kernel: runs code like notebook cells and reports what happened. `docs/protocol.md` is its contract."""
 
 from __future__ import annotations

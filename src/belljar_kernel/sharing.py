@@ -7,6 +7,7 @@ import pickle
 import types
 
 from belljar_kernel import tracebacks
+from belljar_kernel.depth import IS_FRAGILE, is_too_deep
 from belljar_kernel.pickling import StatePickler
 
 TYPE_CHECKING = False
@@ -64,6 +65,9 @@ class Survey:
     def _look_at(self, name: str) -> None:
         self._together[name] = name
         value, sink = self._namespace[name], Scale()
+        if IS_FRAGILE and is_too_deep(value):
+            self.skipped[name] = "it is nested too deeply"
+            return
         try:
             _Probe(sink, self._namespace, self, name).dump(value)
         except BaseException as error:  # the code's own methods are asked, and may raise anything

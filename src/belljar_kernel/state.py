@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import sys
-from collections import deque
 
 from belljar_kernel import archive, codec, source, travelling
 from belljar_kernel.pickling import StatePickler, load
+from belljar_kernel.pieces import Reader, Writer
 from belljar_kernel.sharing import Survey, reason
 
 TYPE_CHECKING = False
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from belljar_kernel.answer import Answer
     from belljar_kernel.kernel import Kernel
 
-CHUNK = 6 << 20
 SOURCES_BYTES = 16 << 20
 _NAMES_TOLD = 2000
 
@@ -127,85 +126,6 @@ class State:
         self._sent += 1
         parts.append({"part": self._sent, "kind": kind, "names": list(names)})
         return Writer(answer, self._sent)
-
-
-class Writer:
-    """A file whose content leaves as `state` Events of one part."""
-
-    def __init__(self, answer: Answer, part: int) -> None:
-        self.size = 0
-        self._answer = answer
-        self._part = part
-        self._held = bytearray()
-
-    def write(self, data: Any) -> int:
-        """Send what is enough for an Event."""
-        view = memoryview(data).cast("B")
-        self.size += len(view)
-        if len(self._held) + len(view) < CHUNK:
-            self._held += view
-            return len(view)
-        self.flush()
-        for start in range(0, len(view), CHUNK):
-            self._emit(view[start : start + CHUNK])
-        return len(view)
-
-    def flush(self) -> None:
-        """Send what is held back."""
-        if self._held:
-            held, self._held = self._held, bytearray()
-            self._emit(held)
-
-    def __enter__(self) -> Writer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.flush()
-
-    def _emit(self, data: Any) -> None:
-        self._answer.send("state", {"part": self._part, "data": base64.b64encode(data).decode("ascii")})
-
-
-class Reader:
-    """A file of the pieces that arrived; each is let go as soon as it was read."""
-
-    def __init__(self) -> None:
-        self._pieces: deque[memoryview] = deque()
-
-    def add(self, piece: bytes) -> None:
-        """One more piece."""
-        if piece:
-            self._pieces.append(memoryview(piece))
-
-    def read(self, size: int = -1) -> bytes:
-        """As many bytes as are asked for, or are left."""
-        taken = bytearray()
-        while self._pieces and (size < 0 or len(taken) < size):
-            taken += self._take(size - len(taken) if size >= 0 else -1)
-        return bytes(taken)
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill a buffer."""
-        view, done = memoryview(buffer).cast("B"), 0
-        while self._pieces and done < len(view):
-            piece = self._take(len(view) - done)
-            view[done : done + len(piece)] = piece
-            done += len(piece)
-        return done
-
-    def readline(self) -> bytes:
-        """Up to the end of a line."""
-        taken = bytearray()
-        while self._pieces and not taken.endswith(b"\n"):
-            taken += self._take(1)
-        return bytes(taken)
-
-    def _take(self, size: int) -> memoryview:
-        piece = self._pieces.popleft()
-        if 0 <= size < len(piece):
-            self._pieces.appendleft(piece[size:])
-            piece = piece[:size]
-        return piece
 
 
 def _sources(flags: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from tests.kernel.conftest import Answered, InProcess
 
 from belljar.packages import companion
 from belljar_kernel import travelling
+from belljar_kernel.depth import is_too_deep
 from belljar_kernel.kernel import Kernel
 
 pytestmark = pytest.mark.usefixtures("beside")
@@ -194,6 +195,24 @@ def test_what_cannot_be_saved_is_named_with_its_reason_and_costs_nothing_else(gu
     assert elsewhere(guest, parts) == {}
     assert value(guest, "[x, y, Bad.__name__]") == [1, [1], "Bad"]
     before.session.namespace["file"].close()
+
+
+@pytest.mark.parametrize(
+    ("code", "deep"),
+    [
+        ("v = []\nfor _ in range(100_000): v = [v]", True),
+        ("class N:\n    pass\nv = None\nfor _ in range(5000):\n    n = N(); n.next = v; v = n", True),
+        ("v = [[] for _ in range(5000)]\nfor a, b in zip(v, v[1:]): a.append(b)", True),
+        ("v = [[i] for i in range(5000)]; v.append(v)", False),
+        (
+            "import json, collections\nv = {'a': (1, [2, {3}]), 'm': json, 'f': json.dumps, 'c': collections.Counter('abc')}",
+            False,
+        ),
+    ],
+)
+def test_what_is_nested_too_deeply_for_webassembly_is_known_before_it_is_tried(guest: InProcess, code: str, deep: bool):
+    guest.run(code)
+    assert is_too_deep(guest.kernel.session.namespace["v"]) is deep
 
 
 def test_what_cannot_be_loaded_is_named_with_its_reason_and_costs_nothing_else(guest: InProcess):
