@@ -97,6 +97,12 @@ def test_the_kernel_imports_only_the_standard_library() -> None:
         assert roots(path) <= sys.stdlib_module_names | {"belljar_kernel"}, path
 
 
+def test_one_module_of_the_kernel_knows_what_lies_beside_it() -> None:
+    assert [path.name for path in modules("belljar_kernel") if "belljar_inside" in path.read_text("utf-8")] == [
+        "pickling.py"
+    ]
+
+
 def test_the_jail_imports_only_the_standard_library_and_the_kernel() -> None:
     assert modules("belljar_jail")
     for path in modules("belljar_jail"):

@@ -14,8 +14,9 @@ from belljar.engines.base import Event, Spec
 from belljar.errors import InvalidRequest, SandboxClosed
 from belljar.execution import Completion, Execution, Variable
 from belljar.files import AsyncFiles, Files, checked_files
+from belljar.host import saving
 from belljar.host.session import Run, Session
-from belljar.limits import Limits
+from belljar.limits import BOUNDS, Limits
 from belljar.options import Content, OnEvent, RunOptions, SandboxOptions, StreamOptions
 from belljar.policy import Policy
 from belljar.settings import Settings
@@ -155,7 +156,7 @@ class AsyncSandbox:
         """
         check_text("name", name)
         key = own_key(self._here.settings.state_dir)
-        return await self._there(lambda session: session.checkpoint(key, name, OWNER))
+        return await self._there(lambda session: saving.checkpoint(session, key, name, OWNER))
 
     @classmethod
     async def restore(
@@ -169,7 +170,8 @@ class AsyncSandbox:
             CheckpointRefused: when it was changed, or made by or for somebody else.
             SandboxError: when the sandbox cannot be started, or ended on the way.
         """
-        opened = open_checkpoint(checkpoint, compose.local_host().settings)
+        here = compose.local_host()
+        opened = await here.background.cross(asyncio.to_thread(open_checkpoint, checkpoint, here.settings))
         sandbox = cls(engine or opened.header["engine"], **restored_options(opened, options))
         try:
             await sandbox._restore(opened)
@@ -221,7 +223,7 @@ class AsyncSandbox:
             return self._session
 
     async def _restore(self, opened: Opened) -> None:
-        self.restored = await self._there(lambda session: session.restore(opened))
+        self.restored = await self._there(lambda session: saving.restore(session, opened))
 
     async def _close_started(self) -> None:
         async with self._starting:
@@ -350,7 +352,7 @@ def open_checkpoint(checkpoint: Checkpoint | bytes, settings: Settings) -> Opene
 def restored_options(opened: Opened, options: SandboxOptions) -> SandboxOptions:
     """The options of a sandbox that is restored: limits and packages as they were. The rest is granted anew, or not."""
     defaults: SandboxOptions = {
-        "limits": Limits(**opened.header["limits"]),
+        "limits": Limits(**{name: value for name, value in opened.header["limits"].items() if name in BOUNDS}),
         "policy": Policy(packages=opened.header["policy"]),
     }
     return {**defaults, **options}

@@ -59,6 +59,15 @@ def test_a_state_moves_between_engines(before: str, after: str):
         assert sandbox.run(USES_STRUCTURES).value == USED_STRUCTURES
 
 
+def test_what_is_nested_too_deeply_is_skipped_on_wasm_and_costs_nothing_else():
+    with Sandbox("wasm") as sandbox:
+        sandbox.run("x = 1; deep = []\nfor _ in range(100_000): deep = [deep]").raise_for_status()
+        saved = sandbox.checkpoint()
+        assert saved.skipped == {"deep": "it is nested too deeply"}
+        after = sandbox.run("x")
+        assert (after.value, after.state) == (1, "kept")
+
+
 @pytest.mark.usefixtures("native")
 def test_what_the_other_engine_lacks_is_named_and_the_rest_is_there():
     with Sandbox("native") as sandbox:

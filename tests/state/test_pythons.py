@@ -11,6 +11,7 @@ from tests.state.test_engines import STRUCTURES, USED_STRUCTURES, USES_STRUCTURE
 
 from belljar import compose
 from belljar.engines.base import Spec
+from belljar.host import saving
 from belljar.host.host import Host
 from belljar.host.session import Run, Session
 from belljar.packages.environment import Environment
@@ -36,13 +37,13 @@ async def move(host: Host, before: Path, after: Path, left_behind: list[str]) ->
     try:
         done = await first.run(Run(STRUCTURES, 30))
         assert done.error is None, done.error
-        saved = await first.checkpoint(KEY, None, "somebody")
+        saved = await saving.checkpoint(first, KEY, None, "somebody")
         assert saved.skipped == {}
     finally:
         await host.close_session(first)
     second = await start(host, after)
     try:
-        report = await second.restore(unseal(saved.to_bytes(), {id_of(KEY): KEY}, "somebody"))
+        report = await saving.restore(second, unseal(saved.to_bytes(), {id_of(KEY): KEY}, "somebody"))
         assert list(report.skipped) == left_behind
         assert (await second.run(Run(USES_STRUCTURES, 30))).value == USED_STRUCTURES
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import re
@@ -9,19 +10,59 @@ import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import belljar_kernel
-from belljar.engines.base import Event, Spec
+from belljar.engines.base import Event, Spec, ignore
 from belljar.errors import SandboxError
 from belljar.state.checkpoint import Checkpoint, CheckpointReport
-from belljar.state.envelope import CHUNK, seal
+from belljar.state.envelope import CHUNK, Opened, seal
+
+if TYPE_CHECKING:
+    from belljar.host.session import Session
 
 MAX_BYTES = 4 << 30
 MAX_NAMES = 100_000
 MAX_REASON = 500
 TIMEOUT_S = 300.0
 KINDS = ("sources", "files", "names")
+
+
+async def checkpoint(session: Session, key: bytes, name: str | None, owner: str) -> Checkpoint:
+    """Save the variables and the files of a sandbox, signed.
+
+    Raises:
+        SandboxError: when there is no Python to save, or it did not answer.
+    """
+    if not session.closed and not (session.process.alive and session.is_set_up):
+        raise SandboxError("the sandbox's Python has ended and took its variables along: there is no state to save")
+    arriving = Arriving(session.spec)
+    done = await session.ask({"type": "save", "max_bytes": arriving.max_bytes}, arriving, TIMEOUT_S)
+    return await asyncio.to_thread(_seal, session, arriving, done, key, name, owner)
+
+
+async def restore(session: Session, opened: Opened) -> CheckpointReport:
+    """Give a fresh sandbox the state of a checkpoint. All that is in it runs inside only.
+
+    Raises:
+        SandboxError: when the Python ended on the way.
+    """
+    restoring, header = Restoring(), opened.header
+    for part, pieces in opened.parts():
+        piece = await asyncio.to_thread(next, pieces, b"")
+        while True:
+            following = await asyncio.to_thread(next, pieces, None)
+            data = base64.b64encode(piece).decode("ascii")
+            request = {"type": "load", "kind": part["kind"], "names": part["names"], "data": data}
+            done = await session.ask(request | {"last": following is None}, ignore, TIMEOUT_S)
+            if following is None:
+                break
+            piece = following
+        restoring.take(part, done)
+    report = restoring.report()
+    session.count = header["count"]
+    session.restored = f"the state of checkpoint {header['id']} was restored{_without(report)}"
+    return report
 
 
 class Arriving:
@@ -75,14 +116,13 @@ class Arriving:
                 yield {"kind": kind, "names": names}, self._pieces.pop(row["part"], [])
 
 
-def sealed(arrived: Arriving, done: Event, spec: Spec, *, engine: str, key: bytes, name: str | None, owner: str,
-           count: int) -> Checkpoint:  # fmt: skip
+def _seal(session: Session, arrived: Arriving, done: Event, key: bytes, name: str | None, owner: str) -> Checkpoint:
     """The checkpoint of what arrived. Blocks while it compresses.
 
     Raises:
         SandboxError: when what arrived is not what can be kept.
     """
-    python = done.get("python")
+    python, spec = done.get("python"), session.spec
     parts = list(arrived.parts(done))
     header: dict[str, Any] = {
         "format": 1,
@@ -90,13 +130,13 @@ def sealed(arrived: Arriving, done: Event, spec: Spec, *, engine: str, key: byte
         "name": name,
         "owner": owner,
         "created": time.time(),
-        "engine": engine,
+        "engine": session.engine_name,
         "python": python if isinstance(python, str) and re.fullmatch(r"\d+\.\d+\.\d+", python) else "",
         "kernel": belljar_kernel.digest(),
         "packages": list(spec.environment.packages),
         "policy": spec.policy.packages if isinstance(spec.policy.packages, str) else list(spec.policy.packages),
         "limits": asdict(spec.limits),
-        "count": count,
+        "count": session.count,
         "saved": [name for part, _ in parts for name in part["names"]],
         "skipped": _reasons(done.get("skipped")),
         "files_skipped": _reasons(done.get("files_skipped")),
@@ -127,6 +167,13 @@ class Restoring:
     def report(self) -> CheckpointReport:
         """Which names are there again."""
         return CheckpointReport(self._loaded, self._skipped, self._files_skipped)
+
+
+def _without(report: CheckpointReport) -> str:
+    """What is not there again, by name."""
+    missing = sorted(report.skipped)
+    more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+    return f", without {', '.join(missing[:10])}{more}" if missing else ""
 
 
 def _texts(given: object) -> list[str]:

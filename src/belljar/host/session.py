@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import re
 import time
 from collections.abc import Mapping
@@ -14,11 +13,7 @@ from belljar.engines import exits
 from belljar.engines.base import Engine, Event, KernelExited, KernelProcess, OnEvent, Spec, ignore
 from belljar.errors import SandboxClosed, SandboxError, StartFailed
 from belljar.execution import Completion, Execution, State, Usage, Variable
-from belljar.host import saving
 from belljar.host.recorder import RESULTS_BYTES, Recorder
-from belljar.host.saving import Arriving
-from belljar.state.checkpoint import Checkpoint, CheckpointReport
-from belljar.state.envelope import Opened
 
 _NONE = type(None)
 _MODULE = re.compile(r"No module named '([^']{1,200})'")
@@ -60,10 +55,10 @@ class Session:
         self.process = process
         self.closed = False
         self._turn = asyncio.Lock()
-        self._count = 0
+        self.count = 0
         self._lost: str | None = None
         self._news: str | None = None  # that the Python is a new one: kept until an Execution has told it
-        self._restored: str | None = None  # the same, of one that was given a checkpoint
+        self.restored: str | None = None  # the same, of one that was given a checkpoint
         self._is_running = False
         self.is_set_up = False
         self._stop = Stop()
@@ -82,9 +77,9 @@ class Session:
             state, reason = await self._revive()
             for path, data in run.files.items():
                 await self.process.workspace.write(path, data)
-            self._count += 1
+            self.count += 1
             execution = Execution(
-                execution_count=self._count,
+                execution_count=self.count,
                 state=state,
                 state_reason=reason,
                 degraded=list(self.process.degraded),
@@ -94,7 +89,7 @@ class Session:
             recorder = Recorder(execution, int(self.spec.limits.output_mb * (1 << 20)), on_event)
             await self._execute(run, execution, recorder)
             await self._explain(execution)
-            self._news = self._restored = None
+            self._news = self.restored = None
             return execution
 
     async def interrupt(self) -> None:
@@ -107,61 +102,37 @@ class Session:
         async with self._turn:
             self._check_open()
             await self._renew()
-            self._count, self._lost, self._news, self._restored = 0, None, None, None
+            self.count, self._lost, self._news, self.restored = 0, None, None, None
+
+    async def ask(self, request: dict[str, Any], on_event: OnEvent = ignore, timeout_s: float | None = None) -> Event:
+        """A Request beside runs, with the time of a run unless told otherwise."""
+        async with self._turn:
+            await self._revive()
+            try:
+                async with asyncio.timeout(timeout_s or self.spec.limits.timeout_s):
+                    return await self.process.request(request, on_event)
+            except KernelExited as ended:
+                self._lost = exits.explain(ended.exit, self.spec.limits)[1].value
+                raise SandboxError(f"the sandbox's Python ended while it was asked: {self._lost}") from None
+            except TimeoutError:
+                await asyncio.shield(self._climb())
+                raise SandboxError("the sandbox did not answer in time; try again, or reset it") from None
+            except asyncio.CancelledError:
+                await asyncio.shield(self._climb())
+                raise
 
     async def complete(self, code: str, cursor: int) -> list[Completion]:
         """Ways to go on from the cursor."""
-        done = await self._ask({"type": "complete", "code": code, "cursor": cursor})
+        done = await self.ask({"type": "complete", "code": code, "cursor": cursor})
         rows = _rows(done.get("completions"), {"text": (str,), "start": (int,), "end": (int,), "type": (str,)})
         return [Completion(**row) for row in rows if 0 <= row["start"] <= row["end"] <= len(code)]
 
     async def variables(self) -> list[Variable]:
         """The names that user code made."""
-        done = await self._ask({"type": "variables"})
+        done = await self.ask({"type": "variables"})
         kinds = {"name": (str,), "type": (str,), "preview": (str, _NONE), "size": (int, _NONE), "shape": (list, _NONE)}
         rows = _rows(done.get("variables"), kinds)
         return [Variable(**row) for row in rows if all(type(side) is int for side in row["shape"] or [])]
-
-    async def checkpoint(self, key: bytes, name: str | None, owner: str) -> Checkpoint:
-        """Save the variables and the files, signed.
-
-        Raises:
-            SandboxError: when there is no Python to save, or it did not answer.
-        """
-        arriving = Arriving(self.spec)
-        self._check_open()
-        if not (self.process.alive and self.is_set_up):
-            raise SandboxError("the sandbox's Python has ended and took its variables along: there is no state to save")
-        request = {"type": "save", "max_bytes": arriving.max_bytes}
-        done = await self._ask(request, arriving, saving.TIMEOUT_S)
-        return await asyncio.to_thread(
-            saving.sealed, arriving, done, self.spec, engine=self.engine_name, key=key, name=name, owner=owner,
-            count=self._count,
-        )  # fmt: skip
-
-    async def restore(self, opened: Opened) -> CheckpointReport:
-        """Give a fresh sandbox the state of a checkpoint. All that is in it runs inside only.
-
-        Raises:
-            SandboxError: when the Python ended on the way.
-        """
-        restoring, header = saving.Restoring(), opened.header
-        for part, pieces in opened.parts():
-            done: Event = {}
-            piece = await asyncio.to_thread(next, pieces, b"")
-            while True:
-                following = await asyncio.to_thread(next, pieces, None)
-                data = base64.b64encode(piece).decode("ascii")
-                request = {"type": "load", "kind": part["kind"], "names": part["names"], "data": data}
-                done = await self._ask(request | {"last": following is None}, ignore, saving.TIMEOUT_S)
-                if following is None:
-                    break
-                piece = following
-            restoring.take(part, done)
-        report = restoring.report()
-        self._count = header["count"]
-        self._restored = f"the state of checkpoint {header['id']} was restored{_without(report)}"
-        return report
 
     async def close(self) -> None:
         """End the sandbox. Idempotent."""
@@ -170,7 +141,7 @@ class Session:
 
     async def _execute(self, run: Run, execution: Execution, recorder: Recorder) -> None:
         loop = asyncio.get_running_loop()
-        request = {"type": "run", "code": run.code, "count": self._count, "stdin": run.stdin, "env": dict(run.env),
+        request = {"type": "run", "code": run.code, "count": self.count, "stdin": run.stdin, "env": dict(run.env),
                    "cwd": run.cwd}  # fmt: skip
         if run.args:
             request["args"] = run.args[0]
@@ -249,7 +220,7 @@ class Session:
         if self.process.alive and self.is_set_up:
             if self._news is not None:
                 return "reset", self._news
-            return ("kept", None) if self._restored is None else ("restored", self._restored)
+            return ("kept", None) if self.restored is None else ("restored", self.restored)
         reason = self._lost or "the sandbox's Python had ended"
         kept = await self._renew()
         self._lost = None
@@ -262,23 +233,6 @@ class Session:
         kept = await self.process.restart()
         await self.configure()
         return kept
-
-    async def _ask(self, request: dict[str, Any], on_event: OnEvent = ignore, timeout_s: float | None = None) -> Event:
-        """A Request beside runs, with the time of a run unless told otherwise."""
-        async with self._turn:
-            await self._revive()
-            try:
-                async with asyncio.timeout(timeout_s or self.spec.limits.timeout_s):
-                    return await self.process.request(request, on_event)
-            except KernelExited as ended:
-                self._lost = exits.explain(ended.exit, self.spec.limits)[1].value
-                raise SandboxError(f"the sandbox's Python ended while it was asked: {self._lost}") from None
-            except TimeoutError:
-                await asyncio.shield(self._climb())
-                raise SandboxError("the sandbox did not answer in time; try again, or reset it") from None
-            except asyncio.CancelledError:
-                await asyncio.shield(self._climb())
-                raise
 
     def _check_open(self) -> None:
         if self.closed:
@@ -309,13 +263,6 @@ def _tell_stop(execution: Execution, run: Run, by: StoppedBy) -> None:
         execution.status = "cancelled"
         execution.error = exits.cancelled(killed=False, traceback=traceback, line=line)
         execution.exit_code = exits.CANCELLED_EXIT
-
-
-def _without(report: CheckpointReport) -> str:
-    """What is not there again, by name."""
-    missing = sorted(report.skipped)
-    more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
-    return f", without {', '.join(missing[:10])}{more}" if missing else ""
 
 
 def _raise_failure(recorder: Recorder) -> None:
