@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 _TABLE = """
 import pandas
-pandas.DataFrame({"a": [1, 2, 3], "b": [0.5, None, 1.5], "c": ["x", "y", "z"]}).describe()
+table = pandas.DataFrame({"a": [1, 2, 3], "b": [0.5, None, 1.5], "c": ["x", "y", "z"]}).describe()
+display(table)
+table
 """
 
 
