@@ -19,6 +19,7 @@ class Settings:
     state_dir: Path
     allow_degraded: bool = False
     pool_size: int = 2
+    reserve_size: int = 2
 
     @classmethod
     def load(cls) -> Settings:
@@ -32,6 +33,7 @@ class Settings:
             state_dir=_folder("STATE_DIR", "XDG_STATE_HOME", ".local/state"),
             allow_degraded=_flag("ALLOW_DEGRADED"),
             pool_size=_whole("POOL_SIZE", default=2, high=64),
+            reserve_size=_whole("RESERVE_SIZE", default=2, high=64),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 from dataclasses import dataclass, field
@@ -114,6 +115,13 @@ class Group:
             except OSError:
                 return False
         return True
+
+    async def vanish(self) -> None:
+        """remove() as soon as the last process has left."""
+        for _ in range(200):
+            if self.remove():
+                break
+            await asyncio.sleep(0.01)
 
 
 def settings(version: int, limits: Limits) -> list[tuple[str, str, str]]:

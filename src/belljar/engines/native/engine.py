@@ -12,6 +12,7 @@ from belljar.engines.native.health import Health
 from belljar.engines.native.jail import Jail
 from belljar.engines.native.launch import plan_for
 from belljar.engines.native.process import NativeProcess
+from belljar.engines.native.reserve import Reserve
 from belljar.errors import EngineUnavailable, StartFailed
 from belljar.packages.environment import Environment
 from belljar.settings import Settings
@@ -30,6 +31,7 @@ class NativeEngine:
         self.settings = settings
         self.health = Health(settings)
         self._jails: dict[str, asyncio.Task[Jail]] = {}
+        self._reserves: dict[str, Reserve] = {}
         self._hierarchy: cgroups.Hierarchy | None = None
         self._looked_for_cgroups = False
         self._admission: asyncio.Task[tuple[str, ...]] | None = None
@@ -60,6 +62,8 @@ class NativeEngine:
 
     async def close(self) -> None:
         """End every jail, and with it every sandbox."""
+        await asyncio.gather(*(reserve.close() for reserve in self._reserves.values()), return_exceptions=True)
+        self._reserves.clear()
         jails = await asyncio.gather(*self._jails.values(), return_exceptions=True)
         self._jails.clear()
         for jail in jails:
@@ -86,14 +90,29 @@ class NativeEngine:
         hierarchy = self._cgroups(jail)
         if hierarchy is None and "memory" not in degraded:  # a remembered proof does not know that it went away
             raise StartFailed(f"{cgroups.NONE_WRITABLE}, so nothing would hold this sandbox to its limits")
+        reserve = await self._reserve(spec.environment, jail, hierarchy)
+        home = await reserve.take(spec.limits) or self._group(spec, hierarchy)
+        process = NativeProcess(jail, partial(self._jail, spec.environment), home, spec, degraded)
+        await process.start()
+        reserve.refill_soon()
+        return process
+
+    def _group(self, spec: Spec, hierarchy: cgroups.Hierarchy | None) -> cgroups.Group | None:
         try:
-            group = hierarchy.make(spec.id, spec.limits) if hierarchy else None
+            return hierarchy.make(spec.id, spec.limits) if hierarchy else None
         except OSError as failure:
             self._looked_for_cgroups = False  # it may have been taken away: look again next time
             raise StartFailed(f"no control group could be made for the sandbox: {failure}") from failure
-        process = NativeProcess(jail, partial(self._jail, spec.environment), group, spec, degraded)
-        await process.start()
-        return process
+
+    async def _reserve(self, environment: Environment, jail: Jail, hierarchy: cgroups.Hierarchy | None) -> Reserve:
+        """The reserve of a jail; that of one that ended is given up."""
+        former = self._reserves.get(environment.digest)
+        if former is not None and former.jail is jail:
+            return former
+        reserve = self._reserves[environment.digest] = Reserve(jail, hierarchy, self.settings.reserve_size)
+        if former is not None:
+            await former.close()
+        return reserve
 
     def _cgroups(self, jail: Jail) -> cgroups.Hierarchy | None:
         if not self._looked_for_cgroups:

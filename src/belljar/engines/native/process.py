@@ -29,15 +29,13 @@ OPEN_FILES_INSIDE = 1024
 class NativeProcess:
     """A sandbox of the native engine."""
 
-    def __init__(
-        self, jail: Jail, find_jail: FindJail, group: Group | None, spec: Spec, degraded: tuple[str, ...]
-    ) -> None:
+    def __init__(self, jail: Jail, find_jail: FindJail, home: Keeper | Group | None, spec: Spec, degraded: tuple[str, ...]) -> None:
         self.jail = jail
         self._find_jail = find_jail
-        self.group = group
+        self.keeper = home if isinstance(home, Keeper) else None
+        self.group = home.group if isinstance(home, Keeper) else home
         self.limits = spec.limits
         self.degraded = degraded
-        self.keeper: Keeper | None = None
         self.kernel: Link | None = None
         self.exit: asyncio.Future[Exit] | None = None
         self._request_ids = 0
@@ -168,10 +166,7 @@ class NativeProcess:
             self.exit.set_result(Exit(signal=signal.SIGKILL))
         self._drop_kernel()
         if self.group is not None:
-            for _ in range(200):
-                if self.group.remove():
-                    break
-                await asyncio.sleep(0.01)
+            await self.group.vanish()
 
     async def _start(self) -> None:
         """Whatever of keeper and kernel is not there."""
