@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from belljar_kernel.execute import Session
@@ -46,12 +47,14 @@ def _limit_data(data_bytes: int | None) -> None:
 
 def _mapped_now() -> int:
     try:
-        with open("/proc/self/status", "rb") as status:
-            for line in status:
-                if line.startswith(b"VmData:"):
-                    return int(line.split()[1]) * 1024
+        file = os.open("/proc/self/status", os.O_RDONLY)
     except OSError:
         pass
+    else:
+        found = os.read(file, 1 << 16).partition(b"VmData:")[2].split(None, 1)
+        os.close(file)
+        if found:
+            return int(found[0]) * 1024
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
