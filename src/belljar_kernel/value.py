@@ -25,10 +25,13 @@ class NotPlainError(Exception):
     """The object has no faithful form as JSON."""
 
 
-def value_of(result: object) -> Any:
-    """The object as JSON data, or None when it has no such form or one that is too large."""
+def value_of(result: object, records: list[dict[str, Any]] | None = None) -> Any:
+    """The object as JSON data, or None when it has no such form or one that is too large.
+
+    `records` are those of a table that has been shown: they are made once.
+    """
     try:
-        value = _Converter().convert(result)
+        value = _Converter().convert(result) if records is None else records
         return value if len(codec.encode(value)) <= JSON_BYTES else None
     except Exception:
         return None
