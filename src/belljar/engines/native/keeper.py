@@ -22,9 +22,7 @@ KILL_TIMEOUT_S = 5
 class Keeper:
     """Orders to a keeper, and its confirmations."""
 
-    def __init__(
-        self, control: socket.socket, pidfd: int, workspace: DescriptorWorkspace, group: Group | None
-    ) -> None:
+    def __init__(self, control: socket.socket, pidfd: int, workspace: DescriptorWorkspace, group: Group | None) -> None:
         self.pidfd = pidfd
         self.workspace = workspace
         self.group = group

@@ -29,7 +29,9 @@ OPEN_FILES_INSIDE = 1024
 class NativeProcess:
     """A sandbox of the native engine."""
 
-    def __init__(self, jail: Jail, find_jail: FindJail, home: Keeper | Group | None, spec: Spec, degraded: tuple[str, ...]) -> None:
+    def __init__(
+        self, jail: Jail, find_jail: FindJail, home: Keeper | Group | None, spec: Spec, degraded: tuple[str, ...]
+    ) -> None:
         self.jail = jail
         self._find_jail = find_jail
         self.keeper = home if isinstance(home, Keeper) else None

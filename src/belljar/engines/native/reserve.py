@@ -45,6 +45,11 @@ class Reserve:
             await _discard(keeper)
         return None
 
+    @property
+    def ready(self) -> int:
+        """How many could be taken now."""
+        return sum(keeper.alive for keeper in self._keepers)
+
     def refill_soon(self) -> None:
         """Make what is missing, one at a time, in the background."""
         if not self._is_due and len(self._keepers) < self.size:
