@@ -27,6 +27,7 @@ MS_BIND = 4096
 MS_REC = 16384
 MS_PRIVATE = 1 << 18
 MNT_DETACH = 2
+MADV_COLLAPSE = 25
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
@@ -93,6 +94,11 @@ def prctl(option: int, value: int, third: int = 0) -> None:
     """prctl(2)."""
     if _libc.prctl(option, value, third, 0, 0) < 0:
         _checked(f"prctl {option}", -1)
+
+
+def collapse(address: int, size: int) -> bool:
+    """Make a huge page of what lies there; False when this kernel cannot."""
+    return bool(_libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), MADV_COLLAPSE) == 0)
 
 
 def clone(flags: int) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from functools import partial
 from typing import NoReturn
 
 import belljar_kernel
-from belljar_jail import keeper, linux, packing, seccomp, walls, wire
+from belljar_jail import hugepages, keeper, linux, packing, seccomp, walls, wire
 from belljar_kernel import entry, reseed
 from belljar_kernel.configuration import rehearse
 from belljar_kernel.kernel import Kernel
@@ -137,6 +137,8 @@ class Zygote(ForkServer):
         packing.pack(partial(rehearse, self.kernel))
         for _ in range(REHEARSALS):
             rehearse(self.kernel)
+        gc.collect()
+        hugepages.collapse()
 
     def _make_kernel(self, order: wire.Message, descriptors: list[int]) -> tuple[wire.Message, list[int]]:
         """A kernel behind its walls. Descriptors: the keeper's pidfd, the channel, stdout, stderr, cgroups.
