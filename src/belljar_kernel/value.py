@@ -48,10 +48,11 @@ def plain(document: object, budget: int) -> Any:
 
 def records_of(frame: Any) -> list[dict[str, Any]]:
     """The first rows of a DataFrame. A cell that has no plain form is its text when it is a time, else null."""
-    columns = frame.shape[1]
+    rows, columns = frame.shape
     names = [str(name) for name in frame.columns]
-    head = frame.iloc[: min(ROWS, max(1, _CELLS // max(columns, 1)))]
-    cells = [cells_of(head.iloc[:, index]) for index in range(columns)]
+    shown = min(ROWS, max(1, _CELLS // max(columns, 1)))
+    head = frame if rows <= shown else frame.iloc[:shown]
+    cells = [cells_of(series) for _, series in head.items()]  # by position: names may repeat
     return [dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True)]
 
 
