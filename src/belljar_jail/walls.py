@@ -65,7 +65,7 @@ def _above(descriptor: int) -> int:
 def _announce(listeners: list[int]) -> None:
     """Tell the host that the walls are closed, and hand out the filter's listener for the keeper."""
     body = b'{"type": "walls", "id": 0, "pid": %d}' % os.getpid()
-    with socket.socket(fileno=os.dup(CHANNEL)) as end:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=os.dup(CHANNEL)) as end:
         socket.send_fds(end, [struct.pack(">I", len(body)) + body], listeners)
     for descriptor in listeners:
         os.close(descriptor)

@@ -134,7 +134,7 @@ class Zygote(ForkServer):
 
     def warm_up(self) -> None:
         """Spend time once that each fork saves."""
-        packing.pack(partial(rehearse, self.kernel))
+        packing.pack(partial(rehearse, self.kernel, shown="display(table)"))  # while calls can be watched
         for _ in range(REHEARSALS):
             rehearse(self.kernel)
         gc.collect()
