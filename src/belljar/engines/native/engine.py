@@ -105,9 +105,9 @@ class NativeEngine:
             raise StartFailed(f"no control group could be made for the sandbox: {failure}") from failure
 
     async def _reserve(self, environment: Environment, jail: Jail, hierarchy: cgroups.Hierarchy | None) -> Reserve:
-        """The reserve of a jail; that of one that ended is given up."""
+        """The reserve of a jail; that of one that ended, or of groups that were taken away, is given up."""
         former = self._reserves.get(environment.digest)
-        if former is not None and former.jail is jail:
+        if former is not None and former.jail is jail and former.hierarchy is hierarchy:
             return former
         reserve = self._reserves[environment.digest] = Reserve(jail, hierarchy, self.settings.reserve_size)
         if former is not None:

@@ -22,7 +22,7 @@ class Reserve:
     def __init__(self, jail: Jail, hierarchy: cgroups.Hierarchy | None, size: int) -> None:
         self.jail = jail
         self.size = size
-        self._hierarchy = hierarchy
+        self.hierarchy = hierarchy
         self._limits = Limits()
         self._keepers: deque[Keeper] = deque()
         self._refill: asyncio.Task[None] | None = None
@@ -73,7 +73,7 @@ class Reserve:
     async def _make_missing(self) -> None:
         with contextlib.suppress(StartFailed, OSError):  # a sandbox that somebody waits for will say why
             while len(self._keepers) < self.size:
-                group = self._hierarchy.make(str(uuid.uuid4()), self._limits) if self._hierarchy else None
+                group = self.hierarchy.make(str(uuid.uuid4()), self._limits) if self.hierarchy else None
                 try:
                     self._keepers.append(await Keeper.start(self.jail, group, self._limits))
                 except BaseException:
