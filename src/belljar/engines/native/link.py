@@ -121,9 +121,9 @@ class Link:
     def _on_channel(self) -> None:
         try:
             if self.hello.done():
-                data = self.channel.recv(1 << 18)
+                data = self.channel.recv(READ_BYTES)
             else:
-                data, descriptors, _, _ = socket.recv_fds(self.channel, 1 << 16, 4, socket.MSG_CMSG_CLOEXEC)
+                data, descriptors, _, _ = socket.recv_fds(self.channel, READ_BYTES, 4, socket.MSG_CMSG_CLOEXEC)
                 self.listeners += descriptors
         except BlockingIOError:
             return
@@ -134,13 +134,14 @@ class Link:
             self.end(None)
             return
         try:
-            for event in self.reader.feed(data):
+            events = self.reader.feed(data)
+            self.drain()  # once for all of them: what was printed before the last is there already
+            for event in events:
                 self._dispatch(event)
         except BrokenProtocol as failure:
             self.end(f"the kernel broke the protocol: {failure}")
 
     def _dispatch(self, event: Event) -> None:
-        self.drain()
         if event["type"] == "walls" and self.pid_inside is None and not self.hello.done():
             self.pid_inside = int(event["pid"])
         elif event["type"] == "hello" and not self.hello.done():
