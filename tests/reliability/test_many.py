@@ -39,7 +39,7 @@ def baseline(native: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 def fill_pool() -> None:
     here = compose.local_host()
-    here.background.wait(here.host.ready("native", compose.base_environment()))
+    here.background.wait(here.host.ready("native", compose.base_environment("native")))
     engine: Any = here.host.registry.get("native")
     assert eventually(lambda: all(reserve.ready == reserve.size for reserve in engine._reserves.values()))
 
