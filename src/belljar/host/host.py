@@ -42,7 +42,7 @@ class Host:
         process = await pool.take(spec) if pool is not None and not asked else None
         is_pooled = process is not None
         if process is None:
-            process = await engine.start(spec)
+            process = await (engine.start(spec) if pool is None else pool.start(spec))
         session = Session(engine, spec, process)
         if self._closed:
             await session.close()

@@ -22,9 +22,10 @@ KILL_TIMEOUT_S = 5
 class Keeper:
     """Orders to a keeper, and its confirmations."""
 
-    def __init__(self, control: socket.socket, pidfd: int, workspace: DescriptorWorkspace) -> None:
+    def __init__(self, control: socket.socket, pidfd: int, workspace: DescriptorWorkspace, group: Group | None) -> None:
         self.pidfd = pidfd
         self.workspace = workspace
+        self.group = group
         self._control: socket.socket | None = control
         self._kills: list[asyncio.Future[None]] = []  # ordered, not yet confirmed
         asyncio.get_running_loop().add_reader(control, self._on_message)
@@ -56,7 +57,7 @@ class Keeper:
             await _end(pidfd)
             raise
         owner = jail.plan.ids[0] + slot if jail.plan.as_root else None
-        return cls(ours, pidfd, DescriptorWorkspace(received[1][0], owner))
+        return cls(ours, pidfd, DescriptorWorkspace(received[1][0], owner), group)
 
     @property
     def alive(self) -> bool:
