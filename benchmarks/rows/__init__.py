@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 from benchmarks.measure import Effort, Row
 from benchmarks.rows import (
+    checkpoint,
     command,
     describe,
     live_run,
@@ -28,6 +29,8 @@ ROWS: dict[str, Callable[[Effort, ExitStack], Row]] = {
     "memory": memory.measure,
     "command": command.measure,
     "script": script.measure,
+    "checkpoint": checkpoint.measure_checkpoint,
+    "restore": checkpoint.measure_restore,
     "wasm-start": wasm_start.measure,
     "wasm-describe": wasm_describe.measure,
     "wasm-live-run": wasm_live_run.measure,
