@@ -28,6 +28,14 @@ _OF_ONE_VERSION = ("__annotations__", "__annotate_func__", "__annotations_cache_
 _namespace: dict[str, Any] = {}
 
 
+class _Placed:
+    """Code, and the library that it came from; pickled, it is the code."""
+
+    def __init__(self, code: CodeType, module: str) -> None:
+        self.code = code
+        self.module = module
+
+
 class StatePickler(_cloudpickle.Pickler):  # type: ignore[misc]
     """Pickles for a namespace: what is defined in it goes by value, what a library has by reference."""
 
@@ -40,17 +48,33 @@ class StatePickler(_cloudpickle.Pickler):  # type: ignore[misc]
         kind = type(value)
         if kind is CodeType:
             return travelling.reduced(value)
+        if kind is _Placed:
+            return travelling.reduced(value.code, value.module)
         if kind is CellType:
             return _reduced_cell(value)
-        if kind is FunctionType and value.__globals__ is self._namespace:
-            return _reduced_function(value)
+        if kind is FunctionType and (home := self._home_of(value)) is not None:
+            return _reduced_function(value, home)
         if kind is _Cached and value.__module__ == "__main__":
             return make_cached, (value.__wrapped__, value.cache_parameters())
+        if kind is functools.cached_property:  # it may have a lock
+            return make_cached_property, (value.func, value.attrname)
+        if issubclass(kind, BaseException) and kind.__module__ == "__main__":
+            return _reduced_exception(value)
         if issubclass(kind, _files):
             raise pickle.PicklingError("an open file cannot be saved")
         if issubclass(kind, type):
             return named_tuple(value) or _portable_class(super().reducer_override(value), value)
         return super().reducer_override(value)
+
+    def _home_of(self, function: FunctionType) -> str | None:
+        """The module whose names a function that goes by value uses; None when cloudpickle knows better."""
+        names = function.__globals__
+        if names is self._namespace:
+            return "__main__"
+        module = names.get("__name__")
+        if type(module) is not str or vars(sys.modules.get(module, object)) is not names:
+            return None
+        return None if _cloudpickle._should_pickle_by_reference(function) else module
 
 
 def load(file: Any, namespace: dict[str, Any]) -> Any:
@@ -63,11 +87,12 @@ def load(file: Any, namespace: dict[str, Any]) -> Any:
         travelling.forget()
 
 
-def make_function(code: CodeType, closure: tuple[CellType, ...] | None) -> FunctionType:
-    """A function that lives in the namespace which is being restored."""
+def make_function(home: str, code: CodeType, closure: tuple[CellType, ...] | None) -> FunctionType:
+    """A function that lives in a module, or in the namespace which is being restored."""
+    names = _namespace if home == "__main__" else vars(import_module(home))
     if len(code.co_freevars) != len(closure or ()):
         raise travelling.CannotTravel(f"{code.co_name} closes over other names in this version of Python")
-    return FunctionType(code, _namespace, code.co_name, None, closure)
+    return FunctionType(code, names, code.co_name, None, closure)
 
 
 def set_function(function: Any, state: dict[str, Any]) -> None:
@@ -83,6 +108,20 @@ def make_cached(function: FunctionType, parameters: dict[str, Any]) -> Any:
     return functools.lru_cache(**parameters)(function)
 
 
+def make_cached_property(function: Any, name: str | None) -> Any:
+    """A property that is asked once."""
+    made = functools.cached_property(function)
+    made.attrname = name
+    return made
+
+
+def make_exception(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
+    """An exception, without asking its __init__, which may want other arguments than it kept."""
+    made = kind.__new__(kind, *args)
+    made.args = args
+    return made
+
+
 def make_cell() -> CellType:
     """A variable of a closure, still empty: what is in it may need the closure itself."""
     return CellType()
@@ -93,7 +132,13 @@ def set_cell(cell: CellType, content: tuple[Any]) -> None:
     (cell.cell_contents,) = content
 
 
-def _reduced_function(function: FunctionType) -> tuple[Any, ...]:
+def _reduced_exception(error: BaseException) -> Any:
+    if type(error).__reduce__ is not BaseException.__reduce__ or type(error).__reduce_ex__ is not object.__reduce_ex__:
+        return NotImplemented
+    return make_exception, (type(error), error.args), dict(vars(error)) or None
+
+
+def _reduced_function(function: FunctionType, home: str) -> tuple[Any, ...]:
     state = {
         "__dict__": dict(function.__dict__),
         "__name__": function.__name__,
@@ -106,7 +151,9 @@ def _reduced_function(function: FunctionType) -> tuple[Any, ...]:
     }
     if getattr(function, "__type_params__", ()):
         state["__type_params__"] = function.__type_params__  # type: ignore[attr-defined]
-    return make_function, (function.__code__, function.__closure__), state, None, None, set_function
+    code = function.__code__
+    kept = _Placed(code, home) if home != "__main__" else code
+    return make_function, (home, kept, function.__closure__), state, None, None, set_function
 
 
 def _reduced_cell(cell: CellType) -> tuple[Any, ...]:
@@ -122,6 +169,8 @@ def _portable_class(reduction: Any, kind: Any) -> Any:
     if type(reduction) is not tuple or len(reduction) != 6:
         return reduction
     make, arguments, (names, _), *_ = reduction
+    if hasattr(kind, "_is_protocol"):
+        names = {name: value for name, value in names.items() if not _is_of_typing(value)}
     annotations = _annotations(kind) if "__annotations__" in names or sys.version_info >= (3, 14) else {}
     names = {name: value for name, value in names.items() if name not in _OF_ONE_VERSION}
     if annotations:
@@ -130,6 +179,11 @@ def _portable_class(reduction: Any, kind: Any) -> Any:
         metaclass, name, bases, first, *rest = arguments
         arguments = (metaclass, name, bases, {**first, "__slots__": names.pop("__slots__")}, *rest)
     return make, arguments, taken_apart(kind, names), None, None, set_class
+
+
+def _is_of_typing(value: Any) -> bool:
+    """Whether `typing` gave this method to a protocol or its subclass, and will again."""
+    return getattr(getattr(value, "__func__", value), "__module__", None) == "typing"
 
 
 def _annotations(value: Any) -> dict[str, Any]:

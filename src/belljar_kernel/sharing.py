@@ -107,8 +107,17 @@ class _Probe(StatePickler):
     def persistent_id(self, value: Any) -> None:
         """Called for each of them."""
         kind = type(value)
+        if kind is types.CellType and _has_class(value):
+            return  # the cell by which methods know their class; classes are the same for all names anyway
         if kind not in _PLAIN and (_is_tracked(value) or kind.__name__ in _MUTABLE) and not issubclass(kind, type):
             self._survey.meet(self._name, value)
+
+
+def _has_class(cell: types.CellType) -> bool:
+    try:
+        return issubclass(type(cell.cell_contents), type)
+    except ValueError:
+        return False
 
 
 def reason(value: Any, error: BaseException) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import marshal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -82,11 +84,12 @@ def value(guest: InProcess, code: str) -> Any:
 def python(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Loading as the same Python, and as one that may not load its bytecode."""
     if request.param == "another Python":
-        reduced = travelling.reduced
-        monkeypatch.setattr(
-            travelling, "reduced", lambda code: (reduced(code)[0], (b"\0\0\0\0", *reduced(code)[1][1:]))
+        reduced, none = travelling.reduced, b"\0\0\0\0"
+        monkeypatch.setattr(travelling, "reduced", lambda *of: (reduced(*of)[0], (none, *reduced(*of)[1][1:])))
+        unused = SimpleNamespace(
+            dumps=marshal.dumps, loads=lambda _: pytest.fail("bytecode of another Python was loaded")
         )
-        monkeypatch.setattr(travelling.marshal, "loads", lambda _: pytest.fail("bytecode of another Python was loaded"))
+        monkeypatch.setattr(travelling, "marshal", unused)
 
 
 @pytest.mark.usefixtures("python")
@@ -147,6 +150,43 @@ def test_generated_classes_are_generated_again(guest: InProcess):
         "Pt(x=1, y=2)", "Pt(x=3, y=2)", True, "4b", "N(a=1, b='b')", True, "red",
     ]  # fmt: skip
     assert guest.run("f.a = 1").error["name"] == "FrozenInstanceError"
+
+
+@pytest.mark.parametrize(
+    ("code", "use", "expected"),
+    [
+        ("import functools\n@functools.lru_cache(8)\ndef f(n): return n * 2", "[f(2), f.cache_info().maxsize]", [4, 8]),
+        ("import functools\ndef deco(g):\n    @functools.wraps(g)\n    def h(n): return g(n) + 1\n    return h\n"
+         "@deco\ndef f(n): return n", "[f(1), f.__name__]", [2, "f"]),
+        ("import contextlib\n@contextlib.contextmanager\ndef f():\n    yield 5", "with f() as n:\n    m = n\nm", 5),
+        ("import functools\nclass C:\n    @functools.cached_property\n    def p(self): return [1]\nc = C()",
+         "[c.p, c.p is c.p, C().p is c.p]", [[1], True, False]),
+        ("class E(ValueError):\n    def __init__(self, a, b):\n        super().__init__(a)\n        self.b = b\ne = E(1, 2)",
+         "[e.args, e.b, isinstance(e, E)]", [[1], 2, True]),
+        ("from typing import Protocol\nclass P(Protocol):\n    def go(self) -> int: ...\n"
+         "class G(P):\n    def go(self): return 3\ng = G()", "[P._is_protocol, g.go()]", [True, 3]),
+        ("from typing import Generic, TypeVar\nT = TypeVar('T')\nclass B(Generic[T]):\n    v = 1\nb = B[int]()",
+         "[b.v, B[str].__origin__ is B]", [1, True]),
+        ("class M(type):\n    def __call__(cls):\n        made = super().__call__()\n        made.tag = 'm'\n        return made\n"
+         "class C(metaclass=M): pass\nc = C()", "[c.tag, C().tag, type(C) is M]", ["m", "m", True]),
+        ("import collections\nd = collections.defaultdict(lambda: 7)", "d['x']", 7),
+        ("class N:\n    pass\na, b = N(), N(); a.other = b; b.other = a", "[a.other is b, b.other is a]", [True, True]),
+        ("class S(dict):\n    def more(self): return len(self) + 1\ns = S(a=1); bound = s.more", "[bound(), bound.__self__ is s]", [2, True]),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("python")
+def test_what_people_write_comes_back(guest: InProcess, code: str, use: str, expected: object):
+    moved(guest, code)
+    assert value(guest, use) == expected
+
+
+def test_an_instance_that_cannot_be_rebuilt_leaves_its_class_alone(guest: InProcess):
+    guest.run(
+        "class C:\n    def __init__(self): super().__init__()\n    def __setstate__(self, _): raise OSError('no')\nc = C(); c.a = 1"
+    )
+    _, parts = save(guest)
+    assert elsewhere(guest, parts) == {"c": "OSError: no"}
+    assert value(guest, "C.__name__") == "C"
 
 
 def test_code_without_a_cell_stays_behind_on_another_python_and_costs_nothing_else(
