@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import zlib
 from collections import deque
 
 TYPE_CHECKING = False
@@ -56,23 +57,23 @@ class Reader:
 
     def __init__(self) -> None:
         self._pieces: deque[memoryview] = deque()
+        self._packed: deque[tuple[bytes, bool]] = deque()
 
-    def add(self, piece: bytes) -> None:
-        """One more piece."""
-        if piece:
-            self._pieces.append(memoryview(piece))
+    def add(self, piece: bytes, is_packed: bool) -> None:
+        """One more piece; a packed one stays so until it is read."""
+        self._packed.append((piece, is_packed))
 
     def read(self, size: int = -1) -> bytes:
         """As many bytes as are asked for, or are left."""
         taken = bytearray()
-        while self._pieces and (size < 0 or len(taken) < size):
+        while self._has_more() and (size < 0 or len(taken) < size):
             taken += self._take(size - len(taken) if size >= 0 else -1)
         return bytes(taken)
 
     def readinto(self, buffer: Any) -> int:
         """Fill a buffer."""
         view, done = memoryview(buffer).cast("B"), 0
-        while self._pieces and done < len(view):
+        while self._has_more() and done < len(view):
             piece = self._take(len(view) - done)
             view[done : done + len(piece)] = piece
             done += len(piece)
@@ -81,9 +82,16 @@ class Reader:
     def readline(self) -> bytes:
         """Up to the end of a line."""
         taken = bytearray()
-        while self._pieces and not taken.endswith(b"\n"):
+        while self._has_more() and not taken.endswith(b"\n"):
             taken += self._take(1)
         return bytes(taken)
+
+    def _has_more(self) -> bool:
+        while not self._pieces and self._packed:
+            piece, is_packed = self._packed.popleft()
+            if piece:
+                self._pieces.append(memoryview(zlib.decompress(piece) if is_packed else piece))
+        return bool(self._pieces)
 
     def _take(self, size: int) -> memoryview:
         piece = self._pieces.popleft()

@@ -122,6 +122,8 @@ def _has_class(cell: types.CellType) -> bool:
 
 def reason(value: Any, error: BaseException) -> str:
     """Why a name cannot be saved or restored, in a sentence."""
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for it; give the sandbox more (memory_mb)"
     known = _REASONS.get(type(value))
     if known is not None:
         return known

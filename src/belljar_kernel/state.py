@@ -70,7 +70,7 @@ class State:
     def load(self, request: dict[str, Any]) -> dict[str, Any]:
         """Take one piece of a part; with its last piece, put back what the part has."""
         arrived, self._arrived = self._arrived, Reader()
-        arrived.add(base64.b64decode(request["data"], validate=True))
+        arrived.add(base64.b64decode(request["data"], validate=True), request["packed"])
         if not request["last"]:
             self._arrived = arrived
             return {}

@@ -52,7 +52,13 @@ def load(guest: InProcess, parts: Parts) -> tuple[list[str], dict[str, str]]:
     loaded, skipped = [], {}
     for part, pieces in parts:
         for number, piece in enumerate(pieces, 1):
-            fields = {"kind": part["kind"], "names": part["names"], "data": piece, "last": number == len(pieces)}
+            fields = {
+                "kind": part["kind"],
+                "names": part["names"],
+                "data": piece,
+                "packed": False,
+                "last": number == len(pieces),
+            }
             done = guest.request(type="load", **fields).done
         assert "error" not in done, done
         loaded += done["loaded"]
@@ -325,7 +331,10 @@ def test_future_statements_hold_in_later_cells(guest: InProcess):
 
 
 def test_nonsense_to_load_is_an_error_and_nothing_else(guest: InProcess):
-    done = guest.request(type="load", kind="names", names=["x"], data="bm9wZQ==", last=True).done
+    done = guest.request(type="load", kind="names", names=["x"], data="bm9wZQ==", packed=False, last=True).done
     assert list(done["skipped"]) == ["x"]
-    assert guest.request(type="load", kind="names", names=["x"], data="!", last="no").done["status"] == "error"
+    assert (
+        guest.request(type="load", kind="names", names=["x"], data="!", packed=False, last=True).done["status"]
+        == "error"
+    )
     assert value(guest, "1 + 1") == 2

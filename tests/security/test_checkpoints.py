@@ -164,6 +164,6 @@ def test_a_lying_kernel_gets_an_error_and_costs_the_host_nothing(native: None):
             "state.State.save = lambda *_: {'parts': [{'kind': 'names', 'part': 9, 'names': ['x', 3]}, 4], 'skipped': 1}"
         )
         saved = sandbox.checkpoint()
-    assert (saved.saved, saved.skipped) == (["x"], {})
+    assert (saved.saved, saved.skipped) == ([], {})
     with Sandbox.restore(saved) as sandbox:
-        assert list(sandbox.restored.skipped) == ["x"]  # type: ignore[union-attr]
+        assert sandbox.run("1 + 1").value == 2

@@ -143,6 +143,31 @@ def test_what_saving_prints_or_loops_forever_is_no_output_and_loses_nothing(
     assert (after.value, after.state, after.stdout) == (1, "kept", "")
 
 
+@pytest.mark.usefixtures("native")
+def test_a_checkpoint_that_nobody_waits_for_any_more_loses_nothing():
+    async def leave_early() -> tuple[object, str]:
+        async with AsyncSandbox("native", limits=Limits(memory_mb=1024)) as sandbox:
+            await sandbox.run("import numpy as np; data = np.ones(50 << 20, dtype='u1'); x = 1")
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(sandbox.checkpoint(), 0.02)
+            after = await sandbox.run("x")
+            assert (await sandbox.checkpoint()).saved == ["np", "data", "x"]
+            return after.value, after.state
+
+    assert asyncio.run(leave_early()) == (1, "kept")
+
+
+@pytest.mark.usefixtures("native")
+def test_what_does_not_fit_into_memory_is_told_and_the_rest_is_there():
+    with Sandbox("native") as sandbox:
+        value(sandbox, "import numpy as np; x = 1; data = np.ones(200 << 20, dtype='u1')")
+        saved = sandbox.checkpoint()
+    with Sandbox.restore(saved, limits=Limits(memory_mb=160)) as sandbox:
+        assert list(sandbox.restored.skipped) == ["data"]  # type: ignore[union-attr]
+        assert "memory" in sandbox.restored.skipped["data"]  # type: ignore[union-attr]
+        assert value(sandbox, "x") == 1
+
+
 def test_there_is_no_state_of_a_python_that_ended(sandbox: Sandbox):
     assert sandbox.run("x = 1; import os; os._exit(3)").status == "crashed"
     with pytest.raises(SandboxError, match="no state to save"):

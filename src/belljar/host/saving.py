@@ -49,15 +49,11 @@ async def restore(session: Session, opened: Opened) -> CheckpointReport:
     """
     restoring, header = Restoring(), opened.header
     for part, pieces in opened.parts():
-        piece = await asyncio.to_thread(next, pieces, b"")
-        while True:
-            following = await asyncio.to_thread(next, pieces, None)
-            data = base64.b64encode(piece).decode("ascii")
+        done: Event = {}
+        for left, piece in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True):
+            data = base64.b64encode(piece.data).decode("ascii")
             request = {"type": "load", "kind": part["kind"], "names": part["names"], "data": data}
-            done = await session.ask(request | {"last": following is None}, ignore, TIMEOUT_S)
-            if following is None:
-                break
-            piece = following
+            done = await session.ask(request | {"packed": piece.is_packed, "last": not left}, ignore, TIMEOUT_S)
         restoring.take(part, done)
     report = restoring.report()
     session.count = header["count"]
@@ -112,8 +108,9 @@ class Arriving:
             raise SandboxError(f"the state could not be saved: {self._failure or str(said)[:MAX_REASON]}")
         for row in rows[:MAX_NAMES]:
             if isinstance(row, dict) and row.get("kind") in KINDS and type(row.get("part")) is int:
-                kind, names = row["kind"], _texts(row.get("names"))
-                yield {"kind": kind, "names": names}, self._pieces.pop(row["part"], [])
+                pieces = self._pieces.pop(row["part"], [])
+                if pieces:
+                    yield {"kind": row["kind"], "names": _texts(row.get("names"))}, pieces
 
 
 def _seal(session: Session, arrived: Arriving, done: Event, key: bytes, name: str | None, owner: str) -> Checkpoint:

@@ -23,8 +23,16 @@ CHUNK = 6 << 20
 _SAMPLE = 1 << 16
 _WORTH_IT = 0.9
 _LENGTH = struct.Struct(">I")
-_PIECE = struct.Struct(">BII")  # whether it is compressed, its bytes here, its bytes as they were
+_PIECE = struct.Struct(">BI")  # whether it is compressed, and how many bytes follow
 _NOT_ONE = "this is not a checkpoint of Belljar, or only a part of one"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bytes of a part; packed ones are unpacked where they are used, never here."""
+
+    is_packed: bool
+    data: memoryview
 
 
 @dataclass(frozen=True)
@@ -34,21 +42,20 @@ class Opened:
     header: dict[str, Any]
     body: memoryview
 
-    def parts(self) -> Iterator[tuple[dict[str, Any], Iterator[bytes]]]:
-        """Each part and its pieces, to be read in this order."""
+    def parts(self) -> Iterator[tuple[dict[str, Any], list[Piece]]]:
+        """Each part and its pieces, in order."""
         offset = 0
         for part in self.header["parts"]:
             end = offset + part["stored"]
-            yield part, self._pieces(offset, end)
+            yield part, list(self._pieces(offset, end))
             offset = end
 
-    def _pieces(self, offset: int, end: int) -> Iterator[bytes]:
+    def _pieces(self, offset: int, end: int) -> Iterator[Piece]:
         while offset < end:
-            packed, stored, size = _PIECE.unpack_from(self.body, offset)
+            is_packed, size = _PIECE.unpack_from(self.body, offset)
             offset += _PIECE.size
-            piece = self.body[offset : offset + stored]
-            offset += stored
-            yield _unpacked(piece, size) if packed else bytes(piece)
+            yield Piece(bool(is_packed), self.body[offset : offset + size])
+            offset += size
 
 
 def seal(
@@ -100,13 +107,5 @@ def _packed(piece: bytes | bytearray) -> bytes:
     sample = piece[:_SAMPLE]
     if len(zlib.compress(sample, 1)) < _WORTH_IT * len(sample):
         small = zlib.compress(piece, 1)
-        return _PIECE.pack(1, len(small), len(piece)) + small
-    return _PIECE.pack(0, len(piece), len(piece)) + piece
-
-
-def _unpacked(piece: memoryview, size: int) -> bytes:
-    unpacking = zlib.decompressobj()
-    content = unpacking.decompress(piece, size)
-    if len(content) != size or not unpacking.eof:
-        raise CheckpointRefused(_NOT_ONE)
-    return content
+        return _PIECE.pack(1, len(small)) + small
+    return _PIECE.pack(0, len(piece)) + piece
