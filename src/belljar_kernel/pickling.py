@@ -72,7 +72,7 @@ class StatePickler(_cloudpickle.Pickler):  # type: ignore[misc]
         if names is self._namespace:
             return "__main__"
         module = names.get("__name__")
-        if type(module) is not str or vars(sys.modules.get(module, object)) is not names:
+        if type(module) is not str or getattr(sys.modules.get(module), "__dict__", None) is not names:
             return None
         return None if _cloudpickle._should_pickle_by_reference(function) else module
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from belljar import Checkpoint, CheckpointRefused, Policy, Sandbox
+from belljar import Checkpoint, CheckpointRefused, Policy, Sandbox, SandboxError
 from belljar.settings import Settings
 from belljar.state import keys
 from belljar.state.envelope import MAGIC, seal, unseal
@@ -147,6 +147,29 @@ def test_the_host_never_imports_what_could_unpickle_a_checkpoint(genuine: bytes)
     belljar = [module for name, module in sys.modules.items() if name.split(".")[0] == "belljar"]
     assert belljar
     assert not [module for module in belljar if "pickle" in vars(module)]
+
+
+@pytest.mark.usefixtures("native")
+def test_a_payload_that_ends_its_python_ends_that_sandbox_only():
+    with Sandbox("native", policy=PLAIN) as sandbox:
+        sandbox.run(
+            "import os\nclass End:\n    def __reduce__(self): return os._exit, (3,)\nend = End(); x = 1"
+        ).raise_for_status()
+        saved = sandbox.checkpoint()
+        with pytest.raises(SandboxError, match="ended while it was asked"):
+            Sandbox.restore(saved)
+        assert sandbox.run("x").value == 1
+
+
+@pytest.mark.parametrize("data", ["7", "'no base64'", "'é'", "'===='", "''", "None"])
+@pytest.mark.usefixtures("native")
+def test_nonsense_in_place_of_bytes_is_told_as_such(data: str):
+    lie = "import belljar_kernel.state as s\ndef save(self, _, answer):\n    answer.send('state', {'part': 1, 'data': %s})\n    return {'parts': []}"
+    with Sandbox("native", policy=PLAIN) as sandbox:
+        sandbox.run(f"{lie % data}\ns.State.save = save").raise_for_status()
+        with pytest.raises(SandboxError, match="nonsense"):
+            sandbox.checkpoint()
+        assert sandbox.run("1").state == "kept"
 
 
 def test_a_lying_kernel_gets_an_error_and_costs_the_host_nothing(native: None):

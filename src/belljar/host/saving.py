@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import re
 import time
 import uuid
@@ -34,10 +33,8 @@ async def checkpoint(session: Session, key: bytes, name: str | None, owner: str)
     Raises:
         SandboxError: when there is no Python to save, or it did not answer.
     """
-    if not session.closed and not (session.process.alive and session.is_set_up):
-        raise SandboxError("the sandbox's Python has ended and took its variables along: there is no state to save")
     arriving = Arriving(session.spec)
-    done = await session.ask({"type": "save", "max_bytes": arriving.max_bytes}, arriving, TIMEOUT_S)
+    done = await session.ask_live({"type": "save", "max_bytes": arriving.max_bytes}, arriving, TIMEOUT_S)
     return await asyncio.to_thread(_seal, session, arriving, done, key, name, owner)
 
 
@@ -53,7 +50,7 @@ async def restore(session: Session, opened: Opened) -> CheckpointReport:
         for left, piece in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True):
             data = base64.b64encode(piece.data).decode("ascii")
             request = {"type": "load", "kind": part["kind"], "names": part["names"], "data": data}
-            done = await session.ask(request | {"packed": piece.is_packed, "last": not left}, ignore, TIMEOUT_S)
+            done = await session.ask_live(request | {"packed": piece.is_packed, "last": not left}, ignore, TIMEOUT_S)
         restoring.take(part, done)
     report = restoring.report()
     session.count = header["count"]
@@ -77,7 +74,7 @@ class Arriving:
         part, data = event.get("part"), event.get("data")
         try:
             piece = base64.b64decode(data, validate=True) if isinstance(data, str) else b""
-        except binascii.Error:
+        except ValueError:
             piece = b""
         self._left -= len(piece)
         if type(part) is not int or not piece or len(self._pieces) > MAX_NAMES:

@@ -104,22 +104,23 @@ class Session:
             await self._renew()
             self.count, self._lost, self._news, self.restored = 0, None, None, None
 
-    async def ask(self, request: dict[str, Any], on_event: OnEvent = ignore, timeout_s: float | None = None) -> Event:
-        """A Request beside runs, with the time of a run unless told otherwise."""
+    async def ask(self, request: dict[str, Any]) -> Event:
+        """A Request beside runs, of a fresh Python when the last one ended."""
         async with self._turn:
             await self._revive()
-            try:
-                async with asyncio.timeout(timeout_s or self.spec.limits.timeout_s):
-                    return await self.process.request(request, on_event)
-            except KernelExited as ended:
-                self._lost = exits.explain(ended.exit, self.spec.limits)[1].value
-                raise SandboxError(f"the sandbox's Python ended while it was asked: {self._lost}") from None
-            except TimeoutError:
-                await asyncio.shield(self._climb())
-                raise SandboxError("the sandbox did not answer in time; try again, or reset it") from None
-            except asyncio.CancelledError:
-                await asyncio.shield(self._climb())
-                raise
+            return await self._request(request, ignore, self.spec.limits.timeout_s)
+
+    async def ask_live(self, request: dict[str, Any], on_event: OnEvent, timeout_s: float) -> Event:
+        """A Request about what is in this very Python.
+
+        Raises:
+            SandboxError: when it has ended, or did not answer.
+        """
+        async with self._turn:
+            self._check_open()
+            if not (self.process.alive and self.is_set_up):
+                raise SandboxError("the sandbox's Python has ended, and its variables with it: there is no state")
+            return await self._request(request, on_event, timeout_s)
 
     async def complete(self, code: str, cursor: int) -> list[Completion]:
         """Ways to go on from the cursor."""
@@ -231,6 +232,20 @@ class Session:
         kept = await self.process.restart()
         await self.configure()
         return kept
+
+    async def _request(self, request: dict[str, Any], on_event: OnEvent, timeout_s: float) -> Event:
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self.process.request(request, on_event)
+        except KernelExited as ended:
+            self._lost = exits.explain(ended.exit, self.spec.limits)[1].value
+            raise SandboxError(f"the sandbox's Python ended while it was asked: {self._lost}") from None
+        except TimeoutError:
+            await asyncio.shield(self._climb())
+            raise SandboxError("the sandbox did not answer in time; try again, or reset it") from None
+        except asyncio.CancelledError:
+            await asyncio.shield(self._climb())
+            raise
 
     def _check_open(self) -> None:
         if self.closed:
