@@ -17,7 +17,7 @@ LAYERS = [
     {"compose"},
     {"host", "headstart"},
     {"engines"},
-    {"packages", "state"},
+    {"packages", "state", "egress"},
     {"execution", "limits", "policy", "settings", "background", "checks"},
     {"errors"},
 ]
