@@ -14,6 +14,7 @@ from asyncio import base_events, events
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     Wait = Callable[[float], bool]
 
@@ -42,6 +43,8 @@ def connect(wait: Wait) -> None:
 
 def sleep(seconds: float, /) -> None:
     """Do nothing for a while, as `time.sleep` does."""
+    if seconds != seconds:
+        raise ValueError("Invalid value NaN (not a number)")
     if seconds < 0:
         raise ValueError("sleep length must be non-negative")
     end = _monotonic() + seconds
@@ -73,6 +76,17 @@ class _Loop(base_events.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._selector = _Selector()
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+        """Without threads it is done on the spot; an executor of the caller's own is his affair."""
+        if executor is not None:
+            return super().run_in_executor(executor, func, *args)
+        future = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as failure:
+            future.set_exception(failure)
+        return future
 
     def _process_events(self, event_list: list[object]) -> None:
         pass

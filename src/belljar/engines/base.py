@@ -136,6 +136,8 @@ class KernelProcess(Protocol):
     def degraded(self) -> tuple[str, ...]:
         """The layers that are missing with the operator's leave."""
 
+    rehearsals: int  # of a first run, for a sandbox in the pool: as many as make it fast
+
     @property
     def alive(self) -> bool:
         """Whether a kernel is there to take Requests."""

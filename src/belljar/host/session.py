@@ -242,7 +242,7 @@ def configuration(process: KernelProcess, spec: Spec, warm: bool) -> dict[str, A
         "path": [],
         "data_bytes": int(spec.limits.memory_mb * (1 << 20) * DATA_SHARE),
         "results_bytes": RESULTS_BYTES,
-        "warm": warm,
+        "warm": process.rehearsals if warm else 0,
     }
 
 

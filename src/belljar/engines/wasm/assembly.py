@@ -125,9 +125,11 @@ def _pack_packages(pyodide: PyodideSet, deno: Path, folder: Path, progress: Prog
     kept = folder.parent / f"packages-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:16]}"
     if not kept.exists():
         _compile_packages(pyodide, deno, folder, progress)
-        kept.mkdir(exist_ok=True)
+        whole = folder / "packages"
+        whole.mkdir()
         for name in PACK:
-            (folder / name).rename(kept / name)
+            (folder / name).rename(whole / name)
+        whole.rename(kept)
     for name in PACK:
         _link(kept / name, folder / name)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from belljar.errors import EngineUnavailable
 
 PAGES_PER_MB = 16  # of WebAssembly's memory, 64 KiB each
+STACK_KB = 2500  # V8's default ends before Python's own limit of recursion does
 
 
 def find_deno() -> Path:
@@ -33,7 +34,7 @@ def sandbox_command(deno: str, folder: str, memory_mb: int, options: Mapping[str
     return (
         deno, "run", "--quiet", "--no-prompt", "--no-config", "--no-lock", "--no-remote", "--no-npm", "--cached-only",
         "--no-code-cache", f"--allow-read={folder}", *(f"--deny-{name}" for name in denied),
-        f"--v8-flags=--wasm-max-mem-pages={memory_mb * PAGES_PER_MB}", f"{folder}/control.js", json.dumps(options),
+        f"--v8-flags=--wasm-max-mem-pages={memory_mb * PAGES_PER_MB},--stack-size={STACK_KB}", f"{folder}/control.js", json.dumps(options),
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from belljar_kernel import PROTOCOL, digest
 Launch = Callable[[OnOutput], Awaitable[Runner]]
 
 START_TIMEOUT_S = 60
+REHEARSALS = 20  # until V8 has compiled well what it first compiled fast
 ENVIRONMENT = {
     "HOME": "/home/sandbox", "USER": "sandbox", "LOGNAME": "sandbox", "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8",
     "TMPDIR": "/tmp", "PYTHONDONTWRITEBYTECODE": "1",
@@ -33,6 +34,7 @@ class WasmProcess:
         self.limits = limits
         self.workspace = MemoryWorkspace(self._ask)
         self.environment: Mapping[str, str] = ENVIRONMENT
+        self.rehearsals = REHEARSALS
         self._launch = launch
         self._runner: Runner | None = None
         self._exchange: Exchange | None = None

@@ -40,6 +40,9 @@ class Inbox {
   }
 }
 
+// What code left behind in JavaScript's own loop, such as a promise that nobody awaits, must not end the sandbox.
+for (const kind of ["unhandledrejection", "error"]) self.addEventListener(kind, (event) => event.preventDefault());
+
 self.onmessage = async ({ data: { signal, options } }) => {
   const inbox = new Inbox();
   self.onmessage = ({ data }) => inbox.take(data);
