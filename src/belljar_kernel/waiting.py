@@ -11,6 +11,8 @@ import sys
 import time
 from asyncio import base_events, events
 
+from belljar_kernel import offline
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +79,7 @@ class _Loop(base_events.BaseEventLoop):
         super().__init__()
         self._selector = _Selector()
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
         """Without threads it is done on the spot; an executor of the caller's own is his affair."""
         if executor is not None:
             return super().run_in_executor(executor, func, *args)
@@ -87,6 +89,12 @@ class _Loop(base_events.BaseEventLoop):
         except Exception as failure:
             future.set_exception(failure)
         return future
+
+    async def create_connection(self, *_: Any, **__: Any) -> Any:
+        """There is nothing to connect to."""
+        offline.refuse_network()
+
+    create_datagram_endpoint = create_server = create_unix_connection = sock_connect = create_connection
 
     def _process_events(self, event_list: list[object]) -> None:
         pass

@@ -34,7 +34,8 @@ def sandbox_command(deno: str, folder: str, memory_mb: int, options: Mapping[str
     return (
         deno, "run", "--quiet", "--no-prompt", "--no-config", "--no-lock", "--no-remote", "--no-npm", "--cached-only",
         "--no-code-cache", f"--allow-read={folder}", *(f"--deny-{name}" for name in denied),
-        f"--v8-flags=--wasm-max-mem-pages={memory_mb * PAGES_PER_MB},--stack-size={STACK_KB}", f"{folder}/control.js", json.dumps(options),
+        f"--v8-flags=--wasm-max-mem-pages={memory_mb * PAGES_PER_MB},--stack-size={STACK_KB}", f"{folder}/control.js",
+        json.dumps(options),
     )  # fmt: skip
 
 

@@ -57,6 +57,7 @@ self.onmessage = async ({ data: { signal, options } }) => {
     Deno.stderr.writeSync(new TextEncoder().encode(`the wall does not hold: ${through.join("; ")}\n`));
     return tell(71);
   }
+  Object.assign(globalThis, { fetch: refuse, WebSocket: refuse, XMLHttpRequest: refuse });
   sendText(bridge.start(sendText, (seconds) => sleep(signal, seconds)));
   const handle = (text: string) => answer(py, bridge.handle, signal, text);
   self.onmessage = ({ data }) => handle(data);
@@ -92,6 +93,11 @@ function output(type: "stdout" | "stderr") {
 /** Pyodide has a few lines for the case that it breaks down, with the frames of our own code; the host tells it better. */
 function lament(...words: unknown[]): void {
   isBroken ||= `${words[0]}`.startsWith("Pyodide has suffered a fatal error");
+}
+
+/** The permissions refuse it anyway; this says what to do about it. */
+function refuse(): never {
+  throw new TypeError("the network is off in this sandbox; allow hosts with Policy(network=[...])");
 }
 
 function say(...words: unknown[]): void {
