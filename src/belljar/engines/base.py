@@ -189,8 +189,8 @@ class Engine(Protocol):
     def is_prepared(self, policy: Policy) -> bool:
         """Whether environment() returns at once."""
 
-    def explain_import(self, module: str, environment: Environment) -> str:
-        """What to do about an import that failed. Blocks while an index is asked; never raises."""
+    async def explain_import(self, module: str, environment: Environment) -> str:
+        """What to do about an import that failed. May take seconds, while an index is asked; never raises."""
 
     async def check(self) -> EngineHealth:
         """Prove each layer by trying to break it; cached where the proof still holds."""

@@ -100,8 +100,9 @@ class Session:
         """Forget every variable; the workspace stays."""
         async with self._turn:
             self._check_open()
-            await self._renew()
-            self._count, self._lost, self._news = 0, None, None
+            kept = await self._renew()
+            self._count, self._lost = 0, None
+            self._news = None if kept else "a fresh Python was started, as asked, but the files are lost"
 
     async def complete(self, code: str, cursor: int) -> list[Completion]:
         """Ways to go on from the cursor."""
@@ -160,7 +161,7 @@ class Session:
         if error is not None and error.code == "MODULE_NOT_FOUND":
             named = _MODULE.search(error.value)
             name = named[1] if named else ""
-            error.hint = await asyncio.to_thread(self._engine.explain_import, name, self.spec.environment)
+            error.hint = await self._engine.explain_import(name, self.spec.environment)
 
     def _begin_stop(self, by: StoppedBy) -> asyncio.Task[None]:
         """Stop the run, unless that has begun."""

@@ -65,7 +65,7 @@ class NativeEngine:
             return True
         return base.is_prepared(Path(default_python()), self.settings.cache_dir)
 
-    def explain_import(self, module: str, environment: Environment) -> str:  # noqa: ARG002 -- the same for all
+    async def explain_import(self, module: str, environment: Environment) -> str:  # noqa: ARG002 -- the same for all
         """What to do about an import that failed."""
         return (
             "it is not among the preinstalled packages (`belljar packages list`): write it as a file into the workspace"
