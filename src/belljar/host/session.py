@@ -101,8 +101,9 @@ class Session:
         """Forget every variable; the workspace stays."""
         async with self._turn:
             self._check_open()
-            await self._renew()
-            self.count, self._lost, self._news, self.restored = 0, None, None, None
+            kept = await self._renew()
+            self.count, self._lost, self.restored = 0, None, None
+            self._news = None if kept else "a fresh Python was started, as asked, but the files are lost"
 
     async def ask(self, request: dict[str, Any]) -> Event:
         """A Request beside runs, of a fresh Python when the last one ended."""
@@ -179,7 +180,7 @@ class Session:
         if error is not None and error.code == "MODULE_NOT_FOUND":
             named = _MODULE.search(error.value)
             name = named[1] if named else ""
-            error.hint = await asyncio.to_thread(self._engine.explain_import, name, self.spec.environment)
+            error.hint = await self._engine.explain_import(name, self.spec.environment)
 
     def _begin_stop(self, by: StoppedBy) -> asyncio.Task[None]:
         """Stop the run, unless that has begun."""
@@ -260,7 +261,7 @@ def configuration(process: KernelProcess, spec: Spec, warm: bool) -> dict[str, A
         "path": [],
         "data_bytes": int(spec.limits.memory_mb * (1 << 20) * DATA_SHARE),
         "results_bytes": RESULTS_BYTES,
-        "warm": warm,
+        "warm": process.rehearsals if warm else 0,
     }
 
 
