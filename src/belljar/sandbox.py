@@ -6,7 +6,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from belljar import compose
 from belljar.checks import check_code, check_environment, check_json, check_kind, check_text, check_timeout
@@ -14,15 +14,15 @@ from belljar.engines.base import Event, Spec
 from belljar.errors import InvalidRequest, SandboxClosed
 from belljar.execution import Completion, Execution, Variable
 from belljar.files import AsyncFiles, Files, checked_files
-from belljar.host import saving
 from belljar.host.session import Run, Session
 from belljar.limits import BOUNDS, Limits
 from belljar.options import Content, OnEvent, RunOptions, SandboxOptions, StreamOptions
 from belljar.policy import Policy
 from belljar.settings import Settings
-from belljar.state.checkpoint import Checkpoint, CheckpointReport
-from belljar.state.envelope import Opened
-from belljar.state.keys import own_key
+
+if TYPE_CHECKING:  # few sandboxes are saved: the rest need not wait for it
+    from belljar.state.checkpoint import Checkpoint, CheckpointReport
+    from belljar.state.envelope import Opened
 
 OWNER = ""  # in a library everything belongs to the same; a server will say to whom
 
@@ -154,6 +154,9 @@ class AsyncSandbox:
         Raises:
             SandboxError: when there is nothing to save, or it could not be.
         """
+        from belljar.host import saving
+        from belljar.state.keys import own_key
+
         check_text("name", name)
         key = own_key(self._here.settings.state_dir)
         return await self._there(lambda session: saving.checkpoint(session, key, name, OWNER))
@@ -223,6 +226,8 @@ class AsyncSandbox:
             return self._session
 
     async def _restore(self, opened: Opened) -> None:
+        from belljar.host import saving
+
         self.restored = await self._there(lambda session: saving.restore(session, opened))
 
     async def _close_started(self) -> None:
@@ -345,6 +350,8 @@ class Sandbox:
 
 def open_checkpoint(checkpoint: Checkpoint | bytes, settings: Settings) -> Opened:
     """The parts of a checkpoint, once its signature was checked."""
+    from belljar.state.checkpoint import Checkpoint
+
     given = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint.from_bytes(checkpoint, owner=OWNER)
     return given.opened(settings)
 
