@@ -6,7 +6,7 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from belljar.background import BackgroundLoop
@@ -30,11 +30,15 @@ class LocalHost:
         self.background = BackgroundLoop()
         self.host = Host(self.settings)
 
-    async def environment(self, engine: Engine, policy: Policy) -> Environment:
+    async def environment(
+        self, engine: Engine, policy: Policy, python: str | None = None, packages: Sequence[str] = ()
+    ) -> Environment:
         """What a sandbox imports from; off the loop when it must be prepared first, which takes long."""
-        if engine.is_prepared(policy):
-            return engine.environment(policy)
-        return await asyncio.to_thread(engine.environment, policy)
+        if engine.is_prepared(policy, python):
+            found = engine.environment(policy, None, python)
+        else:
+            found = await asyncio.to_thread(engine.environment, policy, None, python)
+        return await asyncio.to_thread(engine.extend, found, packages, None) if packages else found
 
     def close(self) -> None:
         """End every sandbox and the loop."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from belljar.engines import exits
 from belljar.engines.base import Engine, Event, KernelExited, KernelProcess, OnEvent, Spec, ignore
-from belljar.errors import SandboxClosed, SandboxError, StartFailed
-from belljar.execution import Completion, Execution, State, Usage, Variable
+from belljar.errors import PackageError, SandboxClosed, SandboxError, StartFailed
+from belljar.execution import Completion, Execution, ExecutionError, State, Usage, Variable
 from belljar.host.recorder import RESULTS_BYTES, Recorder
+from belljar.host.supply import Supply
 
 _NONE = type(None)
 _MODULE = re.compile(r"No module named '([^']{1,200})'")
@@ -34,6 +35,7 @@ class Run:
     env: Mapping[str, str] = field(default_factory=dict)
     args: tuple[Any, ...] = ()  # empty, or the one value
     files: Mapping[str, bytes] = field(default_factory=dict)
+    packages: tuple[str, ...] = ()
     cwd: str | None = None
 
 
@@ -50,7 +52,7 @@ class Session:
 
     def __init__(self, engine: Engine, spec: Spec, process: KernelProcess) -> None:
         self.engine_name = engine.name
-        self._engine = engine
+        self.engine = engine
         self.spec = spec
         self.process = process
         self.closed = False
@@ -61,6 +63,12 @@ class Session:
         self._is_running = False
         self.is_set_up = False
         self._stop = Stop()
+        self._supply = Supply(self)
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether no code has run in it, so that another Python may take the place of this one."""
+        return self._count == 0
 
     async def configure(self) -> None:
         """Give a fresh kernel its environment and limits."""
@@ -76,6 +84,7 @@ class Session:
             state, reason = await self._revive()
             for path, data in run.files.items():
                 await self.process.workspace.write(path, data)
+            installed, failure = await self._supply_for(run)
             self._count += 1
             execution = Execution(
                 execution_count=self._count,
@@ -84,12 +93,26 @@ class Session:
                 degraded=list(self.process.degraded),
                 engine=self.engine_name,
                 sandbox_id=self.spec.id,
+                packages_installed=installed,
             )
+            if failure is not None:
+                execution.status, execution.error, execution.exit_code = "error", failure, 1
+                return execution
             recorder = Recorder(execution, int(self.spec.limits.output_mb * (1 << 20)), on_event)
             await self._execute(run, execution, recorder)
             await self._explain(execution)
             self._news = None
             return execution
+
+    async def install(self, requirements: Sequence[str]) -> list[str]:
+        """Add packages and keep everything else; `name==version` of what was asked for and of what came along.
+
+        Raises:
+            PackageError: with the reason; the sandbox is as it was.
+        """
+        async with self._turn:
+            await self._revive()
+            return await self._supply.add(requirements)
 
     async def interrupt(self) -> None:
         """Stop the code that runs now, if any; its Execution says `cancelled`."""
@@ -100,7 +123,7 @@ class Session:
         """Forget every variable; the workspace stays."""
         async with self._turn:
             self._check_open()
-            await self._renew()
+            await self.renew()
             self._count, self._lost, self._news = 0, None, None
 
     async def complete(self, code: str, cursor: int) -> list[Completion]:
@@ -162,7 +185,9 @@ class Session:
         if error is not None and error.code == "MODULE_NOT_FOUND":
             named = _MODULE.search(error.value)
             name = named[1] if named else ""
-            error.hint = await asyncio.to_thread(self._engine.explain_import, name, self.spec.environment)
+            error.hint = self._supply.reasons.get(name.partition(".")[0]) or await asyncio.to_thread(
+                self.engine.explain_import, name, self.spec.environment, self.spec.policy
+            )
 
     def _begin_stop(self, by: StoppedBy) -> asyncio.Task[None]:
         """Stop the run, unless that has begun."""
@@ -202,12 +227,12 @@ class Session:
         if self.process.alive and self.is_set_up:
             return ("kept", None) if self._news is None else ("reset", self._news)
         reason = self._lost or "the sandbox's Python had ended"
-        kept = await self._renew()
+        kept = await self.renew()
         self._lost = None
         self._news = f"a fresh Python was started{'' if kept else ', and the files are lost'}: {reason}"
         return "reset", self._news
 
-    async def _renew(self) -> bool:
+    async def renew(self) -> bool:
         """A fresh kernel, set up; one that was left half way is not used. False when the files are lost."""
         self.is_set_up = False
         kept = await self.process.restart()
@@ -218,18 +243,32 @@ class Session:
         """A Request beside runs, with the time of a run."""
         async with self._turn:
             await self._revive()
+            return await self.ask_now(request)
+
+    async def ask_now(self, request: dict[str, Any]) -> Event:
+        """The same, for whoever has the turn."""
+        try:
+            async with asyncio.timeout(self.spec.limits.timeout_s):
+                return await self.process.request(request, ignore)
+        except KernelExited as ended:
+            self._lost = exits.explain(ended.exit, self.spec.limits)[1].value
+            raise SandboxError(f"the sandbox's Python ended while it was asked: {self._lost}") from None
+        except TimeoutError:
+            await asyncio.shield(self._climb())
+            raise SandboxError("the sandbox did not answer in time; try again, or reset it") from None
+        except asyncio.CancelledError:
+            await asyncio.shield(self._climb())
+            raise
+
+    async def _supply_for(self, run: Run) -> tuple[list[str], ExecutionError | None]:
+        """What was installed for a run, and why it cannot be run when what it asked for could not be."""
+        installed: list[str] = []
+        if run.packages:
             try:
-                async with asyncio.timeout(self.spec.limits.timeout_s):
-                    return await self.process.request(request, ignore)
-            except KernelExited as ended:
-                self._lost = exits.explain(ended.exit, self.spec.limits)[1].value
-                raise SandboxError(f"the sandbox's Python ended while it was asked: {self._lost}") from None
-            except TimeoutError:
-                await asyncio.shield(self._climb())
-                raise SandboxError("the sandbox did not answer in time; try again, or reset it") from None
-            except asyncio.CancelledError:
-                await asyncio.shield(self._climb())
-                raise
+                installed = await self._supply.add(run.packages)
+            except PackageError as failure:
+                return [], ExecutionError("PackageError", str(failure), "", None, "PACKAGE_INSTALL_FAILED")
+        return [*installed, *await self._supply.add_missing(run, self.ask_now)], None
 
     def _check_open(self) -> None:
         if self.closed:
@@ -241,7 +280,7 @@ def configuration(process: KernelProcess, spec: Spec, warm: bool) -> dict[str, A
     return {
         "type": "configure",
         "env": {**process.environment, **spec.env},
-        "path": [],
+        "path": spec.environment.path,
         "data_bytes": int(spec.limits.memory_mb * (1 << 20) * DATA_SHARE),
         "results_bytes": RESULTS_BYTES,
         "warm": warm,

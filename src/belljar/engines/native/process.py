@@ -19,6 +19,7 @@ from belljar.engines.native.link import Link
 from belljar.engines.native.workspace import DescriptorWorkspace
 from belljar.errors import SandboxClosed, StartFailed
 from belljar.limits import Limits
+from belljar.packages.environment import Environment
 from belljar_kernel import PROTOCOL, digest
 
 FindJail = Callable[[], Awaitable[Jail]]
@@ -36,6 +37,7 @@ class NativeProcess:
         self._find_jail = find_jail
         self.group = group
         self.limits = spec.limits
+        self._packages = spec.environment
         self.degraded = degraded
         self.keeper: Keeper | None = None
         self.kernel: Link | None = None
@@ -135,6 +137,12 @@ class NativeProcess:
             await self._start()
             return kept
 
+    async def provide(self, environment: Environment) -> None:
+        """Show the packages of another layer; whatever kernel is there sees them at once."""
+        if environment.layer != self._packages.layer and self.keeper is not None and self.keeper.alive:
+            await self.keeper.show_packages(environment.layer)
+        self._packages = environment
+
     def sample(self) -> Sample:
         """Processor time so far and the most memory there was."""
         if self.group is None or not self.group.joins:
@@ -182,7 +190,10 @@ class NativeProcess:
                     if former is not None:
                         await former.end()
                     self.keeper = await Keeper.start(self.jail, self.group, self.limits)
-                await self._start_kernel(self.keeper, self.jail.best())
+                    if self._packages.layer is not None:
+                        await self.keeper.show_packages(self._packages.layer)
+                zygote = self.jail.best() if self._packages.is_warm else self.jail.bare
+                await self._start_kernel(self.keeper, zygote)
         except TimeoutError:
             raise StartFailed(f"the sandbox was not up after {START_TIMEOUT_S} s; is the machine overloaded?") from None
         except OSError as failure:

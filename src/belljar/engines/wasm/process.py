@@ -10,14 +10,16 @@ from belljar.engines import exits
 from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, ignore
 from belljar.engines.channel import encode
 from belljar.engines.exchange import Exchange
+from belljar.engines.wasm.layer import layer_requests
 from belljar.engines.wasm.leaving import LEAVE_TIMEOUT_S, Leaving, Restore
 from belljar.engines.wasm.runner import OnOutput, Runner
 from belljar.engines.wasm.workspace import MemoryWorkspace
 from belljar.errors import SandboxClosed, StartFailed
 from belljar.limits import Limits
+from belljar.packages.environment import Environment
 from belljar_kernel import PROTOCOL, digest
 
-Launch = Callable[[OnOutput], Awaitable[Runner]]
+Launch = Callable[[Environment, OnOutput], Awaitable[Runner]]
 
 START_TIMEOUT_S = 60
 ENVIRONMENT = {
@@ -29,8 +31,9 @@ ENVIRONMENT = {
 class WasmProcess:
     """A sandbox of the wasm engine."""
 
-    def __init__(self, launch: Launch, limits: Limits) -> None:
+    def __init__(self, launch: Launch, packages: Environment, limits: Limits) -> None:
         self.limits = limits
+        self._packages = packages
         self.workspace = MemoryWorkspace(self._ask)
         self.environment: Mapping[str, str] = ENVIRONMENT
         self._launch = launch
@@ -124,6 +127,14 @@ class WasmProcess:
             self._files = []
             return kept
 
+    async def provide(self, environment: Environment) -> None:
+        """Mount the packages of another layer; they go in as bytes, since the process can read no file any more."""
+        self._packages = environment
+        async with self._turn:
+            await self.idle()
+            if self._is_up:
+                await self._show_packages()
+
     def sample(self) -> Sample:
         """Processor time so far and the most memory there was."""
         return _added(self._before, self._runner.sample()) if self._runner else self._before
@@ -155,7 +166,7 @@ class WasmProcess:
         self._exchange = exchange
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
-                runner = self._runner = await self._launch(self._take)
+                runner = self._runner = await self._launch(self._packages, self._take)
                 runner.exit.add_done_callback(lambda _: exchange.end(None))
                 await asyncio.wait((exchange.hello, exchange.ended), return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError:
@@ -165,7 +176,15 @@ class WasmProcess:
         hello = exchange.hello.result()
         if hello.get("protocol") != PROTOCOL or hello.get("digest") != digest():
             raise StartFailed("the kernel inside is not the one that this Belljar brought; clear the cache folder")
+        if self._packages.layer is not None:
+            await self._show_packages()
         runner.settle()
+
+    async def _show_packages(self) -> None:
+        for request in layer_requests(self._packages.layer):
+            answer = await self._exchange_with(request, ignore)
+            if failure := answer.get("failure"):
+                raise StartFailed(f"packages cannot be shown to the sandbox: {str(failure)[:200]}")
 
     def _take(self, data: bytes) -> None:
         if self._leaving is not None:
