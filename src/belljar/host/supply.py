@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from belljar.engines.base import Event
-from belljar.errors import PackageError
+from belljar.errors import PackageError, StartFailed
 from belljar.packages.environment import Environment
 from belljar.policy import Policy
 
@@ -141,16 +141,17 @@ class Supply:
             return
         old, new = versions(before.packages), versions(after.packages)
         replaced = {name for name in old.keys() & new.keys() if old[name] != new[name]}
-        if replaced and session.is_untouched:  # whatever was imported ahead, nobody has seen it
-            await session.process.provide(after)
-            session.spec = replace(session.spec, environment=after)
-            await session.renew()
-            return
-        if replaced:
+        if replaced and not session.is_untouched:
             await self._check_unused(after, replaced, old, new)
-        await session.process.provide(after)
+        try:
+            await session.process.provide(after)
+        except StartFailed as failure:
+            raise PackageError(str(failure)) from failure
         session.spec = replace(session.spec, environment=after)
-        await session.ask_now({"type": "configure", "path": after.path})
+        if replaced and session.is_untouched:  # whatever was imported ahead, nobody has seen it
+            await session.renew()
+        else:
+            await session.ask_now({"type": "configure", "path": after.path})
 
     async def _check_unused(
         self, after: Environment, replaced: set[str], old: Mapping[str, str], new: Mapping[str, str]

@@ -129,11 +129,11 @@ class WasmProcess:
 
     async def provide(self, environment: Environment) -> None:
         """Mount the packages of another layer; they go in as bytes, since the process can read no file any more."""
-        self._packages = environment
         async with self._turn:
             await self.idle()
             if self._is_up:
-                await self._show_packages()
+                await self._show_packages(environment)
+            self._packages = environment
 
     def sample(self) -> Sample:
         """Processor time so far and the most memory there was."""
@@ -177,11 +177,11 @@ class WasmProcess:
         if hello.get("protocol") != PROTOCOL or hello.get("digest") != digest():
             raise StartFailed("the kernel inside is not the one that this Belljar brought; clear the cache folder")
         if self._packages.layer is not None:
-            await self._show_packages()
+            await self._show_packages(self._packages)
         runner.settle()
 
-    async def _show_packages(self) -> None:
-        for request in layer_requests(self._packages.layer):
+    async def _show_packages(self, environment: Environment) -> None:
+        for request in layer_requests(environment.layer):
             answer = await self._exchange_with(request, ignore)
             if failure := answer.get("failure"):
                 raise StartFailed(f"packages cannot be shown to the sandbox: {str(failure)[:200]}")

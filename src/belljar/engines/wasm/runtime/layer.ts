@@ -29,7 +29,8 @@ export function answerLayerRequest(fs: FileSystem, request: LayerRequest): Recor
     return {};
   } catch (failure) {
     parts = [];
-    return { failure: `${failure}` };
+    const errno = (failure as { errno?: number }).errno;
+    return { failure: errno === undefined ? `${failure}` : `errno ${errno}` };
   }
 }
 
@@ -38,7 +39,6 @@ function mount(fs: FileSystem, tree: string | null): void {
   isMounted = false;
   const bytes = joined();
   if (tree === null) return;
-  fs.mkdirTree(LAYER);
   mountPack(fs, { tree: parse(tree), read: (offset, length) => slice(bytes, offset, offset + length) }, LAYER);
   isMounted = true;
 }
