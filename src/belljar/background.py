@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import os
 import threading
 from collections.abc import Coroutine
@@ -37,7 +38,9 @@ class BackgroundLoop:
         if not self.reachable:
             coroutine.close()
             raise SandboxClosed("the host of this sandbox was closed, or belongs to a parent process; make a new one")
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
+        self.loop.call_soon_threadsafe(self._begin, coroutine, future)
+        return future
 
     def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run it there and block until it is done; Ctrl-C here cancels it there."""
@@ -70,9 +73,31 @@ class BackgroundLoop:
         if not self._thread.is_alive():
             self.loop.close()
 
+    def _begin(self, coroutine: Coroutine[Any, Any, T], future: concurrent.futures.Future[T]) -> None:
+        """asyncio.run_coroutine_threadsafe() would do, but for one more turn of the loop at the end of each call."""
+        task = self.loop.create_task(_deliver(coroutine, future))
+
+        def pass_on(ended: concurrent.futures.Future[T]) -> None:
+            if ended.cancelled() and not self.loop.is_closed():
+                self.loop.call_soon_threadsafe(task.cancel)
+
+        future.add_done_callback(pass_on)
+
     def _serve(self) -> None:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
+
+
+async def _deliver(coroutine: Coroutine[Any, Any, T], future: concurrent.futures.Future[T]) -> None:
+    """See it through and tell the future, which its owner may have cancelled meanwhile."""
+    with contextlib.suppress(concurrent.futures.InvalidStateError):
+        try:
+            future.set_result(await coroutine)
+        except asyncio.CancelledError:
+            future.cancel()
+            raise
+        except BaseException as failure:  # not even SystemExit may end the loop that serves every sandbox
+            future.set_exception(failure)
 
 
 async def _await_elsewhere(future: concurrent.futures.Future[T]) -> T:

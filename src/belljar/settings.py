@@ -20,6 +20,7 @@ class Settings:
     state_dir: Path
     allow_degraded: bool = False
     pool_size: int = 2
+    reserve_size: int = 2
     wheelhouse: Path | None = None
     pyodide_mirror: str | None = None
     install_timeout_s: int = 300
@@ -37,6 +38,7 @@ class Settings:
             state_dir=_folder("STATE_DIR", "XDG_STATE_HOME", ".local/state"),
             allow_degraded=_flag("ALLOW_DEGRADED"),
             pool_size=_whole("POOL_SIZE", default=2, high=64),
+            reserve_size=_whole("RESERVE_SIZE", default=2, high=64),
             wheelhouse=_given_folder("WHEELHOUSE"),
             pyodide_mirror=_address("PYODIDE_MIRROR"),
             install_timeout_s=_whole("INSTALL_TIMEOUT", default=300, high=3600),

@@ -89,8 +89,9 @@ def _show_memory(order: wire.Message) -> None:
     total = int(order["memory_kb"])
     rows = {"MemTotal": total, "MemFree": total, "MemAvailable": total}
     rows |= dict.fromkeys(("Buffers", "Cached", "SwapCached", "Active", "Inactive", "SwapTotal", "SwapFree"), 0)
-    with open(f"{DISK}/meminfo", "w", encoding="ascii") as file:
-        file.writelines(f"{name}:{value:>16} kB\n" for name, value in rows.items())
+    file = os.open(f"{DISK}/meminfo", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    os.write(file, "".join([f"{name}:{value:>16} kB\n" for name, value in rows.items()]).encode())
+    os.close(file)
     linux.mount(f"{DISK}/meminfo", "/proc/meminfo", None, linux.MS_BIND)
     linux.mount(None, "/proc/meminfo", None, linux.MS_BIND | linux.MS_REMOUNT | linux.MS_RDONLY)
 

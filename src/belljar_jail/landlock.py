@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+from collections.abc import Sequence
 
 from belljar_jail import linux
 
@@ -26,8 +27,8 @@ def abi() -> int:
         return 0
 
 
-def restrict(readable: list[str], writable: list[str]) -> None:
-    """Leave this thread nothing but these trees, and no signals or abstract sockets beyond its own children."""
+def restrict(readable: list[str], writable: list[str], files: Sequence[str] = ()) -> None:
+    """Leave this thread nothing but these trees and writable files, and no signals or sockets beyond its children."""
     version = abi()
     if version == 0:
         raise OSError("this kernel has no Landlock")
@@ -40,6 +41,8 @@ def restrict(readable: list[str], writable: list[str]) -> None:
         _allow(ruleset, path, handled & READ)
     for path in writable:
         _allow(ruleset, path, handled & ~_MAKE_DEVICES)
+    for path in files:
+        _allow(ruleset, path, handled & _FILE_RIGHTS)
     linux.syscall("landlock_restrict_self", ruleset, 0)
     os.close(ruleset)
 
@@ -59,8 +62,6 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
         return
-    if not os.path.isdir(path):
-        rights &= _FILE_RIGHTS
     rule = struct.pack("=Qi", rights, descriptor)
     linux.syscall("landlock_add_rule", ruleset, _RULE_PATH_BENEATH, ctypes.c_char_p(rule), 0)
     os.close(descriptor)

@@ -27,6 +27,7 @@ MS_BIND = 4096
 MS_REC = 16384
 MS_PRIVATE = 1 << 18
 MNT_DETACH = 2
+MADV_COLLAPSE = 25
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
@@ -53,6 +54,9 @@ AT_FDCWD, OPEN_TREE_CLONE, OPEN_TREE_CLOEXEC, MOVE_MOUNT_F_EMPTY_PATH = -100, 1,
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
+_libc.prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
+_CapabilityHeader, _CapabilityWords = ctypes.c_uint32 * 2, ctypes.c_uint32 * 6
+_CAPABILITY_VERSION = 0x20080522
 
 
 def syscall(name: str, *args: object) -> int:
@@ -101,8 +105,13 @@ def setns(descriptor: int, flags: int) -> None:
 
 def prctl(option: int, value: int, third: int = 0) -> None:
     """prctl(2)."""
-    longs = [ctypes.c_ulong(value), ctypes.c_ulong(third), ctypes.c_ulong(0), ctypes.c_ulong(0)]
-    _checked(f"prctl {option}", _libc.prctl(ctypes.c_int(option), *longs))
+    if _libc.prctl(option, value, third, 0, 0) < 0:
+        _checked(f"prctl {option}", -1)
+
+
+def collapse(address: int, size: int) -> bool:
+    """Make a huge page of what lies there; False when this kernel cannot."""
+    return bool(_libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), MADV_COLLAPSE) == 0)
 
 
 def clone(flags: int) -> tuple[int, int]:
@@ -129,18 +138,15 @@ def drop_capabilities() -> None:
     """Leave no capability in any set, for good."""
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     for capability in range(64):
-        try:
-            prctl(PR_CAPBSET_DROP, capability)
-        except OSError:  # the first one that this kernel does not have
+        if _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:  # the first one that this kernel does not have
             break
     _capset([0] * 6)
 
 
 def raise_capabilities() -> None:
     """Make every permitted capability effective again, after a change of user id."""
-    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
-    data = (ctypes.c_uint32 * 6)()
-    _checked("capget", _libc.capget(header, data))
+    data = _CapabilityWords()
+    _checked("capget", _libc.capget(_CapabilityHeader(_CAPABILITY_VERSION, 0), data))
     _capset([data[1], data[1], 0, data[4], data[4], 0])
 
 
@@ -162,7 +168,7 @@ def write_file(path: str, text: str) -> None:
 
 
 def _capset(words: list[int]) -> None:
-    _checked("capset", _libc.capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)(*words)))
+    _checked("capset", _libc.capset(_CapabilityHeader(_CAPABILITY_VERSION, 0), _CapabilityWords(*words)))
 
 
 def _bytes(text: str | None) -> bytes | None:

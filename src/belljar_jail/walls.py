@@ -20,7 +20,8 @@ INTO = (
     | linux.CLONE_NEWCGROUP
 )
 READABLE = ["/usr", "/lib", "/lib64", "/bin", "/opt", "/etc", "/proc", "/packages"]
-WRITABLE = [*FOLDERS.values(), *(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom"))]
+WRITABLE = list(FOLDERS.values())
+DEVICES = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")]
 
 
 def enter(order: wire.Message, keeper: int, channel: int, streams: tuple[int, int], cgroups: list[int]) -> None:
@@ -41,7 +42,7 @@ def enter(order: wire.Message, keeper: int, channel: int, streams: tuple[int, in
     linux.drop_capabilities()
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     if "landlock" not in order["without"]:
-        landlock.restrict(READABLE, WRITABLE)
+        landlock.restrict(READABLE, WRITABLE, DEVICES)
     _announce([] if "seccomp" in order["without"] else [seccomp.install()])
 
 
@@ -64,7 +65,7 @@ def _above(descriptor: int) -> int:
 def _announce(listeners: list[int]) -> None:
     """Tell the host that the walls are closed, and hand out the filter's listener for the keeper."""
     body = b'{"type": "walls", "id": 0, "pid": %d}' % os.getpid()
-    with socket.socket(fileno=os.dup(CHANNEL)) as end:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=os.dup(CHANNEL)) as end:
         socket.send_fds(end, [struct.pack(">I", len(body)) + body], listeners)
     for descriptor in listeners:
         os.close(descriptor)

@@ -14,13 +14,16 @@ import select
 import signal
 import socket
 import sys
+from functools import partial
 from typing import NoReturn
 
 import belljar_kernel
-from belljar_jail import keeper, linux, seccomp, walls, wire
+from belljar_jail import hugepages, keeper, linux, packing, seccomp, walls, wire
 from belljar_kernel import entry, reseed
 from belljar_kernel.configuration import rehearse
 from belljar_kernel.kernel import Kernel
+
+REHEARSALS = 16  # after eight calls the interpreter has specialised its code: it writes no more into shared pages
 
 
 def main(descriptor: int) -> None:
@@ -110,7 +113,10 @@ class Init(ForkServer):
             try:
                 self.control.close()
                 _import(order["modules"])
-                Zygote(socket.socket(fileno=descriptors[0])).serve()
+                zygote = Zygote(socket.socket(fileno=descriptors[0]))
+                if order["modules"]:
+                    zygote.warm_up()
+                zygote.serve()
             finally:
                 os._exit(0)
         return {"pid": pid}, []
@@ -125,6 +131,14 @@ class Zygote(ForkServer):
             del sys.path_importer_cache[folder]  # of packages already imported; every run would walk them
         self.kernel = entry.prepare()
         rehearse(self.kernel)
+
+    def warm_up(self) -> None:
+        """Spend time once that each fork saves."""
+        packing.pack(partial(rehearse, self.kernel, shown="display(table)"))  # while calls can be watched
+        for _ in range(REHEARSALS):
+            rehearse(self.kernel)
+        gc.collect()
+        hugepages.collapse()
 
     def _make_kernel(self, order: wire.Message, descriptors: list[int]) -> tuple[wire.Message, list[int]]:
         """A kernel behind its walls. Descriptors: the keeper's pidfd, the channel, stdout, stderr, cgroups.
@@ -185,3 +199,4 @@ def _rehearse() -> None:
         figure.add_subplot().plot([0, 1])
         figure.savefig(io.BytesIO(), format="png")
         pyplot.close(figure)
+        sys.modules["matplotlib.font_manager"]._get_font.cache_clear()  # as every fork does: nothing is left to free

@@ -26,14 +26,15 @@ class Results:
         self._left = cap
         self._figures = figures
 
-    def show(self, value: object, metadata: dict[str, Any] | None = None, main: bool = False) -> None:
-        """Show a value in all its formats.
+    def show(self, value: object, metadata: dict[str, Any] | None = None, main: bool = False) -> dict[str, Any]:
+        """Show a value in all its formats, and return them.
 
         Raises:
             Exception: whatever the value's own `__repr__` raises.
         """
         data, found = self._figures.bundle_of(value, main) or bundle_of(value)
         self.publish(data, {**found, **_plain_metadata(metadata)}, main)
+        return data
 
     def publish(self, data: dict[str, Any], metadata: dict[str, Any], main: bool = False) -> None:
         """Send a bundle, or as much of it as the cap still allows; what does not fit is dropped and `truncated` set."""

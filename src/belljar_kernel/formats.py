@@ -20,6 +20,7 @@ TABLE = "application/vnd.belljar.table+json"
 TEXT_CHARS = 64 * 1024
 HTML_CHARS = 2 * 1024 * 1024
 _BINARY = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf")
+_TEXT_ONLY = (int, float, complex, bool, str, bytes, list, tuple, dict, set, frozenset)
 _METHODS = (
     ("_repr_html_", "text/html"),
     ("_repr_markdown_", "text/markdown"),
@@ -94,7 +95,7 @@ def base64_of(content: bytes) -> str:
 
 
 def _rich(value: object) -> tuple[Bundle, Bundle]:
-    if value is None or issubclass(type(value), type):
+    if value is None or issubclass(type(value), type) or is_exact(value, *_TEXT_ONLY):
         return {}, {}
     data: Bundle = {}
     metadata: Bundle = {}
@@ -162,6 +163,12 @@ def table_of(frame: Any) -> Bundle:
         "dtypes": [str(dtype) for dtype in frame.dtypes],
         "records": records_of(frame),
     }
+
+
+def records_in(data: Bundle) -> list[dict[str, Any]] | None:
+    """The records of the table in a bundle, when there is one."""
+    table = data.get(TABLE)
+    return table["records"] if type(table) is dict and type(table.get("records")) is list else None
 
 
 def _is_altair(value: object) -> bool:

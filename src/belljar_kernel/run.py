@@ -7,6 +7,8 @@ import os
 from belljar_kernel import tracebacks
 from belljar_kernel.answer import failure
 from belljar_kernel.execute import exit_status
+from belljar_kernel.formats import records_in
+from belljar_kernel.genuine import is_exactly
 from belljar_kernel.slots import is_a
 from belljar_kernel.value import value_of
 
@@ -53,8 +55,8 @@ class Run:
             finally:
                 kernel.shield.up()
             if value is not None and _getpid() == pid:
-                self._results.show(value, main=True)
-                self._value = value_of(value)
+                shown = self._results.show(value, main=True)
+                self._value = value_of(value, records_in(shown) if is_exactly(value, "pandas", "DataFrame") else None)
         finally:
             kernel.interrupts.disarm()
 

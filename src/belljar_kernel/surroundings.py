@@ -29,9 +29,7 @@ class Surroundings:
     def configure(self, env: Mapping[str, str] | None, path: Iterable[str]) -> None:
         """Replace the environment, and the folders in which packages are found before the environment's own."""
         if env is not None:
-            _environ.clear()
-            _environ.update(env)
-            _apply_timezone(env)
+            _become(env)
         self._repair_path()
         for folder in self._configured:
             _discard(folder)
@@ -42,7 +40,6 @@ class Surroundings:
         sys.path[at:at] = packages
         self._configured = [*python_path, *packages]
         self._path = list(sys.path)
-        _invalidate_caches()
 
     def enter(self, env: Mapping[str, str], cwd: str | None) -> None:
         """Make everything as a run expects it.
@@ -92,6 +89,17 @@ class Surroundings:
         sys.excepthook = _hooks["__excepthook__"]
         sys.displayhook = _hooks["__displayhook__"]
         sys.unraisablehook = _hooks["__unraisablehook__"]
+
+
+def _become(env: Mapping[str, str]) -> None:
+    """Make the environment this one. What is as it should be is not written: a fork would copy its pages for it."""
+    before = dict(_environ)
+    if before == env:
+        return
+    for name in before.keys() - env.keys():
+        del _environ[name]
+    _environ.update({name: value for name, value in env.items() if before.get(name) != value})
+    _apply_timezone({*before, *env})
 
 
 def _split(python_path: str, folder: str) -> list[str]:

@@ -25,10 +25,13 @@ class NotPlainError(Exception):
     """The object has no faithful form as JSON."""
 
 
-def value_of(result: object) -> Any:
-    """The object as JSON data, or None when it has no such form or one that is too large."""
+def value_of(result: object, records: list[dict[str, Any]] | None = None) -> Any:
+    """The object as JSON data, or None when it has no such form or one that is too large.
+
+    `records` are those of a table that has been shown: they are made once.
+    """
     try:
-        value = _Converter().convert(result)
+        value = _Converter().convert(result) if records is None else records
         return value if len(codec.encode(value)) <= JSON_BYTES else None
     except Exception:
         return None
@@ -45,10 +48,11 @@ def plain(document: object, budget: int) -> Any:
 
 def records_of(frame: Any) -> list[dict[str, Any]]:
     """The first rows of a DataFrame. A cell that has no plain form is its text when it is a time, else null."""
-    columns = frame.shape[1]
+    rows, columns = frame.shape
     names = [str(name) for name in frame.columns]
-    head = frame.iloc[: min(ROWS, max(1, _CELLS // max(columns, 1)))]
-    cells = [cells_of(head.iloc[:, index]) for index in range(columns)]
+    shown = min(ROWS, max(1, _CELLS // max(columns, 1)))
+    head = frame if rows <= shown else frame.iloc[:shown]
+    cells = [cells_of(series) for _, series in head.items()]  # by position: names may repeat
     return [dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True)]
 
 

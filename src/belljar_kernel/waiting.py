@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     Wait = Callable[[float], bool]
 
 LONGEST_S = 3600.0
+NEVER = (
+    "this wait would never end: nothing is left that could end it (in this engine there are no threads and no sockets, "
+    "and JavaScript's promises cannot be awaited)"
+)
 _monotonic, _getsignal, _getframe, _SIGINT = time.monotonic, signal.getsignal, sys._getframe, signal.SIGINT
 _wait: Wait | None = None
 
@@ -57,7 +61,7 @@ class _Selector:
 
     def select(self, timeout: float | None) -> list[object]:
         if timeout is None:
-            timeout = LONGEST_S
+            raise RuntimeError(NEVER)
         if timeout > 0 and _wait is not None and _wait(min(timeout, LONGEST_S)):
             _deliver()
         return []

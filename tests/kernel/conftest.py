@@ -24,7 +24,7 @@ from belljar.compose import base_environment
 from belljar_kernel.kernel import Kernel
 
 SOURCES = Path(__file__).parents[2] / "src"
-SITE = str(base_environment().site)  # the science stack that sandboxes have: this Python can import it too
+SITE = str(base_environment("native").site)  # the science stack that sandboxes have: this Python can import it too
 sys.path.append(SITE)
 
 

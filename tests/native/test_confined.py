@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -170,7 +171,8 @@ def test_kill_ends_it_and_close_leaves_nothing(tmp_path: Path):
 
     end, rest, there, before, after = asyncio.run(act())
     assert (end, rest, there) == (Exit(signal=signal.SIGKILL), b"", False)
-    assert after == before
+    assert after.processes <= before.processes  # the first one may still have been on its way out
+    assert replace(after, processes=0) == replace(before, processes=0)
 
 
 def test_closing_the_engine_ends_it(tmp_path: Path):

@@ -37,7 +37,7 @@ def jail() -> Jail:
 
 def fill_pool() -> None:
     here = compose.local_host()
-    here.background.wait(here.host.ready("native", compose.base_environment()))
+    here.background.wait(here.host.ready("native", compose.base_environment("native")))
 
 
 def children(pid: int) -> list[Process]:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.reliability.traces import Traces, descendants, eventually, traces
@@ -20,7 +21,7 @@ CONCURRENT = int(os.environ.get("BELLJAR_TEST_CONCURRENT", "200"))
 
 @pytest.fixture
 def baseline(native: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Traces]]:
-    """A warm host with a full pool; after the test everything must be as it was, and no file may be new."""
+    """A warm host with a full pool and reserve; after the test everything must be as it was, and no file may be new."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     cache = compose.local_host().settings.cache_dir
     with ThreadPoolExecutor(32) as pool:  # let the threads that a host keeps come first
@@ -38,7 +39,9 @@ def baseline(native: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 def fill_pool() -> None:
     here = compose.local_host()
-    here.background.wait(here.host.ready("native", compose.base_environment()))
+    here.background.wait(here.host.ready("native", compose.base_environment("native")))
+    engine: Any = here.host.registry.get("native")
+    assert eventually(lambda: all(reserve.ready == reserve.size for reserve in engine._reserves.values()))
 
 
 def use_once() -> None:

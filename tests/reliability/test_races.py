@@ -18,7 +18,8 @@ BARE = Policy(packages="none")
 @pytest.fixture(autouse=True)
 def host_of_its_own(native: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(compose, "_here", None)
-    monkeypatch.setenv("BELLJAR_POOL_SIZE", "0")  # nothing comes and goes but what a test does
+    for name in ("BELLJAR_POOL_SIZE", "BELLJAR_RESERVE_SIZE"):  # nothing comes and goes but what a test does
+        monkeypatch.setenv(name, "0")
     yield
     compose.close()
 

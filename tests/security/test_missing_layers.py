@@ -116,10 +116,9 @@ def test_a_proof_with_a_missing_layer_is_not_remembered(host: MakeHost, tmp_path
     assert not list((tmp_path / "cache").glob("proofs/*"))
 
 
-def test_auto_never_falls_back_to_a_degraded_engine_in_silence(host: MakeHost, no_landlock: None):
-    host()
-    with pytest.raises(EngineUnavailable):
-        Sandbox("auto", limits=SMALL, policy=Policy(packages="none"))
+def test_auto_takes_the_next_engine_that_is_whole_and_never_a_degraded_one(host: MakeHost, no_landlock: None):
+    here = host()
+    assert here.background.wait(here.host.registry.choose("auto")).name == "wasm"
 
 
 def test_seccomp_that_cannot_be_loaded_leaves_no_kernel(host: MakeHost):
@@ -131,12 +130,12 @@ def test_seccomp_that_cannot_be_loaded_leaves_no_kernel(host: MakeHost):
     async def start_with_broken_limits() -> None:
         from belljar.engines.base import Spec
         from belljar.engines.native import process
-        from belljar.packages.environment import Environment
+        from belljar.packages.environment import Environment, default_python
 
         original = process.rlimits
         process.rlimits = lambda limits: {**original(limits), "RLIMIT_NO_SUCH": 1}  # fails between the walls
         try:
-            await engine.start(Spec("broken", Environment(compose.python()), SMALL))
+            await engine.start(Spec("broken", Environment(Path(default_python())), SMALL))
         finally:
             process.rlimits = original
 

@@ -54,12 +54,12 @@ class Process:
 
 
 class Arena:
-    """A host without a pool, so that what is left after an attack is left by the attack."""
+    """A host without a pool or a reserve, so that what is left after an attack is left by the attack."""
 
     def __init__(self, engine: str) -> None:
         self.engine = engine
         self.canaries = Canaries()
-        self.here = compose.LocalHost(replace(Settings.load(), pool_size=0))
+        self.here = compose.LocalHost(replace(Settings.load(), pool_size=0, reserve_size=0))
         try:
             self.bystander = self.sandbox(CALM)
             self.bystander.run("1 + 1")

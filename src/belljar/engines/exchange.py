@@ -41,8 +41,10 @@ class Exchange:
     def take(self, data: bytes) -> None:
         """Bytes from the kernel."""
         try:
-            for event in self._reader.feed(data):
-                self._dispatch(event)
+            events = self._reader.feed(data)
+            self.before_events()
+            for event in events:
+                self.dispatch(event)
         except BrokenProtocol as failure:
             self.end(f"the kernel broke the protocol: {failure}")
 
@@ -51,7 +53,15 @@ class Exchange:
             if future is not None and not future.done():
                 future.set_result(event)
 
-    def _dispatch(self, event: Event) -> None:
+    def before_events(self) -> None:
+        """Some Events are complete; an engine may have to look elsewhere first."""
+
+    def dispatch(self, event: Event) -> None:
+        """One Event.
+
+        Raises:
+            BrokenProtocol: when nothing asked for it.
+        """
         if self.ended.done():
             return
         if event["type"] == "hello" and not self.hello.done():

@@ -25,6 +25,7 @@ class Pool:
         self._ready: deque[KernelProcess] = deque()
         self._refills: set[asyncio.Task[None]] = set()
         self._coming = 0
+        self._awaited = 0
         self._closed = False
 
     async def take(self, spec: Spec) -> KernelProcess | None:
@@ -42,12 +43,22 @@ class Pool:
                 self._ready.appendleft(process)
                 return None
             await process.close()
-        self.refill()
         return None
 
+    async def start(self, spec: Spec) -> KernelProcess:
+        """A process that somebody waits for; those that nobody waits for come after it."""
+        self._awaited += 1
+        try:
+            return await self.engine.start(spec)
+        finally:
+            self._awaited -= 1
+            asyncio.get_running_loop().call_later(REFILL_AFTER_S, self.refill)
+
     def refill(self) -> None:
-        """Make what is missing, a few at a time, in the background."""
-        while not self._closed and len(self._refills) < REFILLS and len(self._ready) + self._coming < self.size:
+        """Make what is missing, a few at a time, in the background, and when nobody waits for a start."""
+        if self._closed or self._awaited:
+            return
+        while len(self._refills) < REFILLS and len(self._ready) + self._coming < self.size:
             self._coming += 1
             task = asyncio.get_running_loop().create_task(self._make_one())
             self._refills.add(task)

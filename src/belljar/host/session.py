@@ -172,8 +172,6 @@ class Session:
             if stop.ladder is not None:  # what is being killed must be gone before the next run begins
                 await asyncio.shield(stop.ladder)
             self._is_running = False
-            if not self.process.alive and self._lost is None:
-                self._lost = "the sandbox's Python had ended"
         self._check_open()
         _raise_failure(recorder)
         after = self.process.sample()

@@ -18,6 +18,7 @@ from belljar.engines.native.health import Health
 from belljar.engines.native.jail import Jail
 from belljar.engines.native.launch import JailPlan, plan_for
 from belljar.engines.native.process import NativeProcess
+from belljar.engines.native.reserve import Reserve
 from belljar.errors import EngineUnavailable, StartFailed
 from belljar.packages import base
 from belljar.packages.environment import Environment, default_python
@@ -40,6 +41,7 @@ class NativeEngine:
         self.health = Health(settings)
         self._bases: dict[Path, Environment] = {}
         self._jails: dict[str, asyncio.Task[Jail]] = {}
+        self._reserves: dict[str, Reserve] = {}
         self._hierarchy: cgroups.Hierarchy | None = None
         self._looked_for_cgroups = False
         self._admission: asyncio.Task[tuple[str, ...]] | None = None
@@ -119,6 +121,8 @@ class NativeEngine:
 
     async def close(self) -> None:
         """End every jail, and with it every sandbox."""
+        await asyncio.gather(*(reserve.close() for reserve in self._reserves.values()), return_exceptions=True)
+        self._reserves.clear()
         jails = await asyncio.gather(*self._jails.values(), return_exceptions=True)
         self._jails.clear()
         for jail in jails:
@@ -143,10 +147,23 @@ class NativeEngine:
 
     async def _start(self, spec: Spec, degraded: tuple[str, ...]) -> NativeProcess:
         jail = await self._jail(spec.environment)
-        group = self._group(spec, self._bounds(jail, degraded))
-        process = NativeProcess(jail, partial(self._jail, spec.environment), group, spec, degraded)
+        hierarchy = self._bounds(jail, degraded)
+        reserve = await self._reserve(spec.environment.ground, jail, hierarchy)
+        home = await reserve.take(spec.limits) or self._group(spec, hierarchy)
+        process = NativeProcess(jail, partial(self._jail, spec.environment), home, spec, degraded)
         await process.start()
+        reserve.refill_soon()
         return process
+
+    async def _reserve(self, environment: Environment, jail: Jail, hierarchy: cgroups.Hierarchy | None) -> Reserve:
+        """The reserve of a jail; that of one that ended, or of groups that were taken away, is given up."""
+        former = self._reserves.get(environment.digest)
+        if former is not None and former.jail is jail and former.hierarchy is hierarchy:
+            return former
+        reserve = self._reserves[environment.digest] = Reserve(jail, hierarchy, self.settings.reserve_size)
+        if former is not None:
+            await former.close()
+        return reserve
 
     def _bounds(self, jail: Jail, degraded: tuple[str, ...]) -> cgroups.Hierarchy | None:
         """Where control groups are made; None with the operator's leave."""

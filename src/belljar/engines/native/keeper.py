@@ -24,9 +24,11 @@ KILL_TIMEOUT_S = 5
 class Keeper:
     """Orders to a keeper, and its confirmations."""
 
-    def __init__(self, control: socket.socket, pidfd: int, workspace: DescriptorWorkspace) -> None:
+    def __init__(self, control: socket.socket, pidfd: int, workspace: DescriptorWorkspace, group: Group | None) -> None:
         self.pidfd = pidfd
         self.workspace = workspace
+        self.group = group
+        self.layer: Path | None = None  # whose packages it shows
         self._control: socket.socket | None = control
         self._kills: list[asyncio.Future[None]] = []  # ordered, not yet confirmed
         self._showing: asyncio.Future[str | None] | None = None
@@ -59,7 +61,7 @@ class Keeper:
             await _end(pidfd)
             raise
         owner = jail.plan.ids[0] + slot if jail.plan.as_root else None
-        return cls(ours, pidfd, DescriptorWorkspace(received[1][0], owner))
+        return cls(ours, pidfd, DescriptorWorkspace(received[1][0], owner), group)
 
     @property
     def alive(self) -> bool:
@@ -85,7 +87,7 @@ class Keeper:
         Raises:
             StartFailed: when it cannot be shown.
         """
-        trees = [] if layer is None else [await asyncio.to_thread(tree_of, layer)]
+        trees = [] if layer is None else [tree_of(layer)]
         showing = self._showing = asyncio.get_running_loop().create_future()
         try:
             self._tell({"op": "packages"}, trees)
@@ -96,6 +98,7 @@ class Keeper:
             raise StartFailed("packages cannot be shown to the sandbox: its keeper is gone")
         if failure := await showing:
             raise StartFailed(f"packages cannot be shown to the sandbox: {failure}")
+        self.layer = layer
 
     async def end(self) -> None:
         """End it, and with it everything in the sandbox; the files go too."""

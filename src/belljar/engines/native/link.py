@@ -12,31 +12,25 @@ import socket
 import termios
 from typing import Any
 
-from belljar.engines.base import Event, OnEvent, ignore
-from belljar.engines.channel import BrokenProtocol, FrameReader, encode
+from belljar.engines.base import Event, OnEvent
+from belljar.engines.channel import encode
+from belljar.engines.exchange import Exchange
 
 READ_BYTES = 1 << 16
 
 
-class Link:
+class Link(Exchange):
     """Requests out, Events and output in."""
 
     def __init__(self, channel: socket.socket, streams: dict[str, int], theirs: list[int]) -> None:
-        self.loop = asyncio.get_running_loop()
+        super().__init__()
         self.channel = channel
         self.streams = streams
         self.theirs = theirs  # the other ends, in the order in which a zygote wants them; gone once it has them
         self.pidfd = -1
-        self.reader = FrameReader()
         self.decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in streams}
         self.listeners: list[int] = []  # hears of `unshare` inside; handed on to the keeper
         self.pid_inside: int | None = None
-        self.hello: asyncio.Future[Event] = self.loop.create_future()
-        self.ended: asyncio.Future[str | None] = self.loop.create_future()
-        self.open_id = 0
-        self.on_event: OnEvent | None = None
-        self.done: asyncio.Future[Event | None] | None = None  # None: the kernel ended instead
-        self._waiter: asyncio.Future[Event | None] | None = None  # who may leave; the answer is taken all the same
         self._unsent = bytearray()
         channel.setblocking(False)
         self.loop.add_reader(channel, self._on_channel)
@@ -67,22 +61,16 @@ class Link:
         self.drain()
         for decoder in self.decoders.values():  # half a character that one Request left is not for the next
             decoder.reset()
-        self.open_id, self.on_event = number, on_event
-        self.done, self._waiter = self.loop.create_future(), self.loop.create_future()
+        answer = self.open(number, on_event)
         self.send({**request, "id": number})
-        return self._waiter
-
-    def abandon(self) -> None:
-        """Nobody waits for the open Request any more: take its answer all the same, for it will come."""
-        self.on_event = ignore if self.done is not None and not self.done.done() else None
+        return answer
 
     def end(self, reason: str | None) -> None:
         """The channel is over; `reason` when the kernel broke the protocol."""
         if not self.ended.done():
             self.loop.remove_reader(self.channel)
             self.loop.remove_writer(self.channel)
-            self.ended.set_result(reason)
-        self._answer(None)
+        super().end(reason)
 
     def close(self) -> None:
         """Let go of every descriptor."""
@@ -103,11 +91,6 @@ class Link:
             os.close(descriptor)
         self.listeners = []
 
-    def _answer(self, event: Event | None) -> None:
-        for future in (self.done, self._waiter):
-            if future is not None and not future.done():
-                future.set_result(event)
-
     def _flush(self) -> None:
         try:
             while self._unsent:
@@ -121,9 +104,9 @@ class Link:
     def _on_channel(self) -> None:
         try:
             if self.hello.done():
-                data = self.channel.recv(1 << 18)
+                data = self.channel.recv(READ_BYTES)
             else:
-                data, descriptors, _, _ = socket.recv_fds(self.channel, 1 << 16, 4, socket.MSG_CMSG_CLOEXEC)
+                data, descriptors, _, _ = socket.recv_fds(self.channel, READ_BYTES, 4, socket.MSG_CMSG_CLOEXEC)
                 self.listeners += descriptors
         except BlockingIOError:
             return
@@ -133,27 +116,18 @@ class Link:
             self.drain()
             self.end(None)
             return
-        try:
-            for event in self.reader.feed(data):
-                self._dispatch(event)
-        except BrokenProtocol as failure:
-            self.end(f"the kernel broke the protocol: {failure}")
+        self.take(data)
 
-    def _dispatch(self, event: Event) -> None:
+    def before_events(self) -> None:
+        """What was printed before an Event is there already: take it first."""
         self.drain()
+
+    def dispatch(self, event: Event) -> None:
+        """Before the hello, the kernel's side tells where it is."""
         if event["type"] == "walls" and self.pid_inside is None and not self.hello.done():
             self.pid_inside = int(event["pid"])
-        elif event["type"] == "hello" and not self.hello.done():
-            self.hello.set_result(event)
-        elif event["id"] != self.open_id or self.on_event is None or self.done is None or self.done.done():
-            raise BrokenProtocol("an event that answers no request")
-        elif event["type"] == "done":
-            self.open_id = 0
-            self._answer(event)
-        elif event["type"] in ("stdout", "stderr", "result"):
-            self.on_event(event)
         else:
-            raise BrokenProtocol(f"an unexpected {event['type']}")
+            super().dispatch(event)
 
     def _read_stream(self, name: str, size: int = READ_BYTES) -> int:
         try:

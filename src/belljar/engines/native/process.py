@@ -31,15 +31,15 @@ class NativeProcess:
     """A sandbox of the native engine."""
 
     def __init__(
-        self, jail: Jail, find_jail: FindJail, group: Group | None, spec: Spec, degraded: tuple[str, ...]
+        self, jail: Jail, find_jail: FindJail, home: Keeper | Group | None, spec: Spec, degraded: tuple[str, ...]
     ) -> None:
         self.jail = jail
         self._find_jail = find_jail
-        self.group = group
+        self.keeper = home if isinstance(home, Keeper) else None
+        self.group = home.group if isinstance(home, Keeper) else home
         self.limits = spec.limits
         self._packages = spec.environment
         self.degraded = degraded
-        self.keeper: Keeper | None = None
         self.kernel: Link | None = None
         self.exit: asyncio.Future[Exit] | None = None
         self._request_ids = 0
@@ -62,13 +62,8 @@ class NativeProcess:
     @property
     def alive(self) -> bool:
         """Whether a kernel is there to take Requests."""
-        return (
-            self._closing is None
-            and self.kernel is not None
-            and not self.kernel.ended.done()
-            and (self.exit is None or not self.exit.done())
-            and not has_ended(self.kernel.pidfd)
-        )
+        kernel = self._open_kernel()
+        return kernel is not None and not has_ended(kernel.pidfd)
 
     async def start(self) -> None:
         """Bring up the keeper and a kernel; nothing is left behind when that fails.
@@ -84,8 +79,8 @@ class NativeProcess:
 
     async def request(self, request: dict[str, Any], on_event: OnEvent) -> Event:
         """Send one Request and see it through."""
-        kernel = self.kernel
-        if kernel is None or self.exit is None or not self.alive:
+        kernel = self._open_kernel()
+        if kernel is None or self.exit is None:
             raise KernelExited(await self._exit_facts())
         self._request_ids += 1
         self._oom_kills = self.group.out_of_memory_kills() if self.group else 0
@@ -139,7 +134,7 @@ class NativeProcess:
 
     async def provide(self, environment: Environment) -> None:
         """Show the packages of another layer; whatever kernel is there sees them at once."""
-        if environment.layer != self._packages.layer and self.keeper is not None and self.keeper.alive:
+        if self.keeper is not None and self.keeper.alive and environment.layer != self.keeper.layer:
             await self.keeper.show_packages(environment.layer)
         self._packages = environment
 
@@ -176,10 +171,7 @@ class NativeProcess:
             self.exit.set_result(Exit(signal=signal.SIGKILL))
         self._drop_kernel()
         if self.group is not None:
-            for _ in range(200):
-                if self.group.remove():
-                    break
-                await asyncio.sleep(0.01)
+            await self.group.vanish()
 
     async def _start(self) -> None:
         """Whatever of keeper and kernel is not there."""
@@ -190,8 +182,8 @@ class NativeProcess:
                     if former is not None:
                         await former.end()
                     self.keeper = await Keeper.start(self.jail, self.group, self.limits)
-                    if self._packages.layer is not None:
-                        await self.keeper.show_packages(self._packages.layer)
+                if self.keeper.layer != self._packages.layer:
+                    await self.keeper.show_packages(self._packages.layer)
                 zygote = self.jail.best() if self._packages.is_warm else self.jail.bare
                 await self._start_kernel(self.keeper, zygote)
         except TimeoutError:
@@ -221,6 +213,13 @@ class NativeProcess:
             raise StartFailed("the kernel did not say that its walls are closed")
         keeper.introduce(kernel.pid_inside, kernel.listeners)
         kernel.close_listeners()
+
+    def _open_kernel(self) -> Link | None:
+        """The kernel, unless its end is known already."""
+        kernel = self.kernel
+        if self._closing is not None or kernel is None or kernel.ended.done():
+            return None
+        return kernel if self.exit is None or not self.exit.done() else None
 
     def _signal_kernel(self, number: signal.Signals) -> None:
         if self.kernel is not None and self.kernel.pidfd >= 0:

@@ -84,7 +84,8 @@ def open_sandbox(options: Namespace, limits: Limits, files: dict[str, bytes]) ->
 
     A command has one sandbox, so none is kept ready behind it unless the user wants that.
     """
-    os.environ.setdefault("BELLJAR_POOL_SIZE", "0")
+    for name in ("BELLJAR_POOL_SIZE", "BELLJAR_RESERVE_SIZE"):
+        os.environ.setdefault(name, "0")
     from belljar.headstart import head_start
 
     head_start(options.engine)

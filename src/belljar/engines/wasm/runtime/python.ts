@@ -24,7 +24,6 @@ interface Bridge {
   handle: PyCallable;
 }
 
-const NO_NETWORK = "the network is off in this sandbox; allow hosts with Policy(network=[...])";
 const { parse } = JSON, { wait, store, load } = Atomics;
 const tell = self.postMessage.bind(self) as (word: "loaded" | number | Change) => void;
 let openRequest = 0, isBroken = false;
@@ -56,7 +55,6 @@ self.onmessage = async ({ data: { signal, options } }) => {
     Deno.stderr.writeSync(new TextEncoder().encode(`the wall does not hold: ${through.join("; ")}\n`));
     return tell(71);
   }
-  closeNetwork();
   sendText(bridge.start(sendText, (seconds) => sleep(signal, seconds)));
   const handle = (text: string) => answer(py, bridge.handle, signal, text);
   self.onmessage = ({ data }) => handle(data);
@@ -124,16 +122,4 @@ function sleep(signal: Int32Array, seconds: number): boolean {
   const interrupted = load(signal, 0) !== 0;
   if (interrupted) store(signal, 0, 0);
   return interrupted;
-}
-
-/** The permissions refuse it anyway; this says what to do about it. */
-function closeNetwork(): void {
-  const refuse = () => {
-    throw new TypeError(NO_NETWORK);
-  };
-  Object.assign(globalThis, {
-    fetch: () => Promise.reject(new TypeError(NO_NETWORK)),
-    WebSocket: refuse,
-    XMLHttpRequest: refuse,
-  });
 }

@@ -1,0 +1,115 @@
+"""The reserve: walls are made ahead, used once, and belong to one sandbox alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.reliability.traces import eventually
+
+from belljar import Limits, Policy, Sandbox, compose
+from belljar.engines.native.keeper import Keeper
+from belljar.engines.native.reserve import Reserve
+from belljar.settings import Settings
+
+BARE = Policy(packages="none")
+
+
+@pytest.fixture
+def reserve(native: None) -> Iterator[Reserve]:
+    """The full reserve of a host that has no pool."""
+    host = compose.LocalHost(replace(Settings.load(), pool_size=0, reserve_size=2))
+    with compose.using(host):
+        Sandbox("native", policy=BARE).close()
+        engine: Any = host.host.registry.get("native")
+        (made,) = engine._reserves.values()
+        assert eventually(lambda: made.ready == 2)
+        yield made
+        eventually(lambda: made.ready == 2)
+        left = [folder for keeper in made._keepers if keeper.group for folder in keeper.group.folders.values()]
+        host.close()
+    assert [folder for folder in left if folder.exists()] == []
+
+
+def keepers(reserve: Reserve) -> list[int]:
+    return [pid_of(keeper) for keeper in reserve._keepers]
+
+
+def keeper_of(sandbox: Sandbox) -> Keeper:
+    process: Any = sandbox._core._session.process
+    return process.keeper
+
+
+def pid_of(keeper: Keeper) -> int:
+    """The pid on the host."""
+    text = Path(f"/proc/self/fdinfo/{keeper.pidfd}").read_text()
+    return int(next(line.split()[1] for line in text.splitlines() if line.startswith("Pid:")))
+
+
+def test_a_new_sandbox_takes_a_keeper_that_was_made_ahead_and_another_is_made(reserve: Reserve):
+    ahead = keepers(reserve)
+    with Sandbox("native", policy=BARE) as sandbox:
+        assert pid_of(keeper_of(sandbox)) in ahead
+        assert sandbox.run("6 * 7").value == 42
+        assert eventually(lambda: reserve.ready == 2)
+        assert pid_of(keeper_of(sandbox)) not in keepers(reserve)
+
+
+def test_a_keeper_is_used_once(reserve: Reserve):
+    with Sandbox("native", policy=BARE) as sandbox:
+        used = pid_of(keeper_of(sandbox))
+    assert eventually(lambda: reserve.ready == 2)
+    assert used not in keepers(reserve)
+    assert not Path(f"/proc/{used}").exists()
+
+
+def test_two_sandboxes_from_the_reserve_share_neither_namespaces_nor_files(reserve: Reserve):
+    look = (
+        "import os; open('mine', 'x').close()\n[os.readlink(f'/proc/self/ns/{n}') for n in os.listdir('/proc/self/ns')]"
+    )
+    ahead = keepers(reserve)
+    with Sandbox("native", policy=BARE) as one, Sandbox("native", policy=BARE) as two:
+        assert {pid_of(keeper_of(one)), pid_of(keeper_of(two))} == {*ahead}
+        seen, other = one.run(look).value, two.run(look).value
+    of_their_own = {name.partition(":")[0] for name in {*seen} - {*other}}
+    assert of_their_own >= {"user", "pid", "mnt", "net", "ipc", "uts", "cgroup"}
+
+
+def test_limits_of_a_group_are_set_when_a_keeper_is_taken(reserve: Reserve):
+    ahead = keepers(reserve)
+    with Sandbox("native", policy=BARE, limits=Limits(processes=7)) as sandbox:
+        assert pid_of(keeper_of(sandbox)) in ahead
+        group = keeper_of(sandbox).group
+        assert group is not None
+        assert (group.folders["pids"] / "pids.max").read_text() == "8\n"  # and the keeper
+
+
+@pytest.mark.parametrize("limits", [Limits(disk_mb=64), Limits(memory_mb=256)])
+def test_another_disk_or_memory_needs_a_keeper_of_its_own(reserve: Reserve, limits: Limits):
+    ahead = keepers(reserve)
+    with Sandbox("native", policy=BARE, limits=limits) as sandbox:
+        assert pid_of(keeper_of(sandbox)) not in ahead
+    assert keepers(reserve) == ahead
+
+
+def test_a_keeper_that_died_in_reserve_is_passed_over(reserve: Reserve):
+    for pid in keepers(reserve):
+        os.kill(pid, signal.SIGKILL)
+    assert eventually(lambda: reserve.ready == 0)
+    with Sandbox("native", policy=BARE) as sandbox:
+        assert sandbox.run("6 * 7").value == 42
+    assert eventually(lambda: reserve.ready == 2)
+
+
+def test_a_jail_that_ended_takes_its_reserve_along(reserve: Reserve):
+    ahead = keepers(reserve)
+    reserve.jail.process.kill()
+    assert eventually(lambda: reserve.ready == 0)
+    with Sandbox("native", policy=BARE) as sandbox:
+        assert sandbox.run("6 * 7").value == 42
+        assert pid_of(keeper_of(sandbox)) not in ahead
