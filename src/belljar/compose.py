@@ -88,6 +88,25 @@ def base_environment(engine: str, progress: Progress | None = None) -> Environme
     return chosen(engine).environment(Policy(), progress)
 
 
+def fetch_packages(engine: str, packages: Sequence[str], progress: Progress | None = None) -> list[str]:
+    """Have packages ready to be added to sandboxes, each alone and all together; `name==version` of what that takes.
+
+    Raises:
+        InvalidRequest: for what does not name a package.
+        PackageError: with the reason.
+    """
+    from belljar.packages.requirements import check
+
+    wanted, maker = check(packages), chosen(engine)
+    base = maker.environment(Policy())
+    found: set[str] = set()
+    for number, part in enumerate([*((text,) for text in wanted), wanted] if len(wanted) > 1 else [wanted]):
+        if part and progress is not None:
+            progress(f"Fetching {', '.join(part)}", number / (len(wanted) + 1))
+        found |= {*maker.extend(base, part, None).packages} - {*base.packages}
+    return sorted(found)
+
+
 def is_prepared(engine: str) -> bool:
     """Whether the base environment of an engine is there already."""
     return chosen(engine).is_prepared(Policy())

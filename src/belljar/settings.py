@@ -41,7 +41,7 @@ class Settings:
             reserve_size=_whole("RESERVE_SIZE", default=2, high=64),
             wheelhouse=_given_folder("WHEELHOUSE"),
             pyodide_mirror=_address("PYODIDE_MIRROR"),
-            install_timeout_s=_whole("INSTALL_TIMEOUT", default=300, high=3600),
+            install_timeout_s=_whole("INSTALL_TIMEOUT_S", default=300, high=3600),
             install_mb=_whole("INSTALL_MB", default=2048, high=1 << 20),
         )
 

@@ -22,7 +22,6 @@ INDEX = {
     "simple/forwasm/": page("forwasm-1.0-cp314-cp314-pyemscripten_2026_0_wasm32.whl"),
     "simple/forthefuture/": page("forthefuture-1.0-cp399-cp399-pyemscripten_2026_0_wasm32.whl"),
 }
-NOT_YET = "adding packages is not part of this version of Belljar"
 
 
 @pytest.fixture
@@ -75,7 +74,7 @@ def test_what_is_known_to_have_no_build_is_said_without_asking(say, nobody_asks:
     )
     assert say("psutil") == (
         "The package 'psutil' has no build for the wasm engine: it asks the operating system, and there is none inside."
-        f" Only engine='native' could run it, and {NOT_YET}."
+        " Use engine='native', which can install it: packages=['psutil']."
     )
 
 
@@ -97,13 +96,13 @@ def test_a_name_that_could_be_an_option_never_reaches_pip(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("module", "sentence"),
     [
-        ("yesterday", f"The package 'yesterday' exists, but is not among the preinstalled ones, and {NOT_YET}."),
-        ("forwasm", f"The package 'forwasm' exists, but is not among the preinstalled ones, and {NOT_YET}."),
+        ("yesterday", "The package 'yesterday' exists and can be installed: packages=['yesterday']."),
+        ("forwasm", "The package 'forwasm' exists and can be installed: packages=['forwasm']."),
         ("unheard_of", "There is no package 'unheard-of' on the package index."),
         *(
             (
                 name,
-                f"The package {name!r} has no build for the wasm engine. Only engine='native' could run it, and {NOT_YET}.",
+                f"The package {name!r} has no build for the wasm engine. Use engine='native', which can install it: packages=[{name!r}].",
             )
             for name in ("compiled", "sourceful", "forthefuture")
         ),
@@ -149,7 +148,10 @@ def test_an_answer_is_remembered_and_threads_share_one_question(say, serve: Serv
 
 def test_a_package_on_another_engine_is_not_said_to_lack_a_wasm_build(say, serve: Serve, use_index: UseIndex) -> None:
     use_index(f"{serve(dict(INDEX)).address}/simple")
-    assert say("sourceful", "native") == "The package 'sourceful' has no wheel for this machine's Python."
+    assert (
+        say("sourceful", "native")
+        == "The package 'sourceful' has no wheel for this machine's Python, and nothing is built."
+    )
     assert say("yesterday", "native").startswith("The package 'yesterday' exists")
 
 

@@ -183,9 +183,7 @@ class Engine(Protocol):
     name: str
     capabilities: frozenset[str]  # of a policy, what it can enforce: "network", "mounts"
 
-    def environment(
-        self, policy: Policy, progress: Progress | None = None, python: str | None = None
-    ) -> Environment:
+    def environment(self, policy: Policy, progress: Progress | None = None, python: str | None = None) -> Environment:
         """What a sandbox with this policy imports from; prepared first when it must be, which takes long. Blocks.
 
         `python` names the CPython that it runs on, by version or path; None is the engine's own choice.

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from belljar.engines.base import Event
 from belljar.errors import PackageError, StartFailed
@@ -29,9 +29,9 @@ Ask = Callable[[dict[str, Any]], Awaitable[Event]]
 class Supply:
     """Of one sandbox. Whoever calls has the sandbox's turn."""
 
-    _hopeless: dict[tuple[str, str, str], tuple[str, float]] = {}  # of this process: reason, and until when
-
-    _silent: tuple[str, float] = ("", 0.0)
+    # What this process has learnt: why not, and until when to believe it.
+    _hopeless: ClassVar[dict[tuple[str, str, str], tuple[str, float]]] = {}
+    _silent: ClassVar[tuple[str, float]] = ("", 0.0)
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -61,16 +61,15 @@ class Supply:
             return []
         answer = await ask({"type": "imports", "code": run.code, "env": dict(run.env), "cwd": run.cwd})
         named = answer.get("missing")
-        names = [name for name in named if isinstance(name, str) and _NAME.fullmatch(name)] if type(named) is list else []
+        names = (
+            [name for name in named if isinstance(name, str) and _NAME.fullmatch(name)] if type(named) is list else []
+        )
         wanted = {name: text for name in names[:MOST_AT_ONCE] if (text := await self._requirement(name)) is not None}
-        if not wanted:
-            return []
-        try:
-            return await self._add_modules(wanted)
-        except PackageError as failure:
-            if len(wanted) == 1:
-                self._give_up(*wanted, failure)
-                return []
+        if len(wanted) > 1:
+            try:
+                return await self._add_modules(wanted)
+            except PackageError:
+                pass  # one of them must not keep the others back
         installed: list[str] = []
         for name, text in wanted.items():
             try:
@@ -114,7 +113,9 @@ class Supply:
         has = known_modules(after)
         for name, text in wanted.items():
             if name not in has:
-                raise PackageError(f"the package {text!r} exists, but brings no module {name!r}, so it was not installed")
+                raise PackageError(
+                    f"the package {text!r} exists, but brings no module {name!r}, so it was not installed"
+                )
         await self._adopt(after)
         known = versions(before.packages)
         return [f"{name}=={new}" for name, new in versions(after.packages).items() if known.get(name) != new]
@@ -124,7 +125,10 @@ class Supply:
         for_s = LONG_S if kind in ("missing", "no_build") else SHORT_S
         self.reasons[name] = str(failure)
         if kind == "unreachable":
-            Supply._silent = (f"the package index could not be reached a moment ago ({failure})", time.monotonic() + SHORT_S)
+            Supply._silent = (
+                f"the package index could not be reached a moment ago ({failure})",
+                time.monotonic() + SHORT_S,
+            )
         if len(self._hopeless) > 1000:
             self._hopeless.clear()
         self._hopeless[self._key(name)] = (str(failure), time.monotonic() + for_s)

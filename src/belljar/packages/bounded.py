@@ -35,7 +35,9 @@ class Budget:
     def check_time(self) -> None:
         """Raise InstallFailed when it is over."""
         if time.monotonic() > self.until:
-            raise InstallFailed("too_slow", f"it took longer than the {self.seconds:.0f} s that an installation may take")
+            raise InstallFailed(
+                "too_slow", f"it took longer than the {self.seconds:.0f} s that an installation may take"
+            )
 
     def check_size(self, size: int) -> None:
         """Raise InstallFailed when it is more."""
@@ -71,6 +73,8 @@ def run(
         for file in (out, err):
             file.seek(0)
             texts.append(re.sub(r"\x1b\[[0-9;]*m", "", file.read(4 << 20).decode("utf-8", "replace")))
+    if process.returncode and "File too large" in texts[0] + texts[1]:
+        budget.check_size(budget.most_bytes + 1)
     return process.returncode, texts[0], texts[1]
 
 

@@ -1,4 +1,4 @@
-"""An environment: one CPython and one read-only folder of packages, named by its content; perhaps with a layer on top."""
+"""An environment: one CPython and one read-only folder of packages, named by its content; a layer may be on top."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ PLACE = "/packages/site"  # where a sandbox has the packages of its layer
 class Environment:
     """What a sandbox imports from.
 
-    `site` is None for Python alone. `warm` names modules worth importing once, ahead of any sandbox. `layer` is a folder
-    of packages that were added to `base` because `requirements` were asked for; when it replaces some of those beneath
-    it, nothing that was imported ahead may be used (`is_warm`). `packages` has all of them, as `name==version`.
+    `site` is None for Python alone. `warm` names modules worth importing once, ahead of any sandbox. `layer` is a
+    folder of packages that were added to `base` because `requirements` were asked for; when it replaces some of those
+    beneath it, nothing that was imported ahead may be used (`is_warm`). `packages` has all of them, as `name==version`.
     """
 
     python: Path

@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 import shutil
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from belljar.packages.failure import InstallFailed
 from belljar.packages.layers import Resolution, Resolved
 from belljar.packages.names import NO_BUILD
 from belljar.packages.requirements import name_of, versions
+from belljar.packages.stubs import write_stubs
 from belljar.packages.wheels import unpack
 from belljar.settings import Settings
 
@@ -37,8 +37,8 @@ class Foreign:
     def resolve(
         self, ground: Environment, wanted: Sequence[str], pinned: Sequence[str], scratch: Path, budget: Budget
     ) -> Resolution:
-        """Download what is needed; for what the set has, pip is shown wheels with nothing but their metadata."""
-        _write_stubs(ground, scratch / "stubs")
+        """Download what is needed beside the set."""
+        write_stubs(ground, scratch / "stubs")
         names = {name_of(text) for text in wanted}
         looser = [line for line in pinned if name_of(line) not in names]
         try:
@@ -133,15 +133,3 @@ def _keep(wheel: Path, store: Path) -> None:
         part = store / f".{os.getpid()}-{wheel.name}.part"
         shutil.copyfile(wheel, part)
         os.replace(part, store / wheel.name)
-
-
-def _write_stubs(ground: Environment, folder: Path) -> None:
-    """Wheels of what the set has, without the packages themselves."""
-    folder.mkdir(exist_ok=True)
-    for metadata in sorted(ground.site.glob("*.dist-info/METADATA")) if ground.site is not None else ():
-        info = metadata.parent.name
-        name, version = info.removesuffix(".dist-info").rsplit("-", 1)
-        with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
-            wheel.write(metadata, f"{info}/METADATA")
-            wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-            wheel.writestr(f"{info}/RECORD", "")

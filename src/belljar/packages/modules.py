@@ -67,8 +67,6 @@ def _recorded(site: Path) -> dict[str, str]:
 def _of_site(site: Path | None) -> frozenset[str]:
     if site is None:
         return frozenset(STANDARD)
-    names = []
     with os.scandir(site) as entries:
-        for entry in entries:
-            names.append(module_of(f"{entry.name}/x.py" if entry.is_dir() else entry.name))
+        names = [module_of(f"{entry.name}/x.py" if entry.is_dir() else entry.name) for entry in entries]
     return frozenset(STANDARD) | {name for name in names if name is not None}

@@ -37,7 +37,9 @@ def find_python(asked: str) -> Path:
         return _suitable(asked, *found)
     version = _VERSION.fullmatch(asked)
     if version is None:
-        raise InvalidRequest(f"python must be a version such as '3.12', a command such as 'python3.12' or a path, not {asked!r}")
+        raise InvalidRequest(
+            f"python must be a version such as '3.12', a command such as 'python3.12' or a path, not {asked!r}"
+        )
     for path in _candidates(version[1]):
         found = _asked(path)
         if found is not None and _is_version(found[1], version[1]):

@@ -1,4 +1,4 @@
-"""uv as the installer of the native engine: it resolves, fetches and unpacks wheels for any CPython, and builds nothing."""
+"""uv as the installer of the native engine: it resolves, fetches and unpacks wheels, and builds nothing."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from belljar.packages.base import PREINSTALLED
 from belljar.packages.bounded import Budget, run
 from belljar.packages.environment import Environment
 from belljar.packages.failure import InstallFailed
-from belljar.packages.layers import Resolved, Resolution
+from belljar.packages.layers import Resolution, Resolved
 from belljar.packages.programs import find_program
 from belljar.packages.requirements import name_of, versions
+from belljar.packages.stubs import write_stubs
 from belljar.settings import Settings
 
 KEPT = re.compile(r"UV_(?:.*INDEX.*|KEYRING.*|.*CERT.*|NATIVE_TLS|.*INSECURE_HOST|FIND_LINKS|OFFLINE|.*PROXY.*)")
@@ -32,8 +33,11 @@ class Uv:
     settings: Settings
     engine: str = "native"
 
-    def resolve(self, ground: Environment, wanted: Sequence[str], pinned: Sequence[str], scratch: Path, budget: Budget) -> Resolution:
+    def resolve(
+        self, ground: Environment, wanted: Sequence[str], pinned: Sequence[str], scratch: Path, budget: Budget
+    ) -> Resolution:
         """What is needed for `wanted` beside what there is, keeping the pinned versions if that can be."""
+        write_stubs(ground, scratch / "stubs")
         try:
             return self._resolve(ground, wanted, pinned, scratch, budget)
         except InstallFailed as failure:
@@ -61,12 +65,15 @@ class Uv:
         ]  # fmt: skip
         self._run(argv, scratch, budget, site)
 
-    def _resolve(self, ground: Environment, wanted: Sequence[str], pinned: Sequence[str], scratch: Path, budget: Budget) -> Resolution:
+    def _resolve(
+        self, ground: Environment, wanted: Sequence[str], pinned: Sequence[str], scratch: Path, budget: Budget
+    ) -> Resolution:
         (scratch / "wanted.txt").write_text("".join(f"{line}\n" for line in wanted), "utf-8")
         (scratch / "pinned.txt").write_text("".join(f"{line}\n" for line in pinned), "utf-8")
         argv = [
             *self._command("compile", ground.python), "--generate-hashes", "--no-header", "--no-annotate",
-            "--constraint", str(scratch / "pinned.txt"), str(scratch / "wanted.txt"),
+            "--find-links", str(scratch / "stubs"), "--constraint", str(scratch / "pinned.txt"),
+            str(scratch / "wanted.txt"),
         ]  # fmt: skip
         said = self._run(argv, scratch, budget)
         starts = [*_HASHED.finditer(said)]
@@ -102,9 +109,7 @@ def environment(scratch: Path, budget: Budget) -> dict[str, str]:
     if not any(name in kept for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX")) and "PIP_INDEX_URL" in kept:
         kept["UV_DEFAULT_INDEX"] = kept["PIP_INDEX_URL"]
     answer = max(2, min(15, int(budget.seconds / 12)))
-    return kept | {
-        "TMPDIR": str(scratch), "UV_HTTP_TIMEOUT": str(answer), "UV_HTTP_RETRIES": "1", "NO_COLOR": "1",
-    }  # fmt: skip
+    return dict(kept, TMPDIR=str(scratch), UV_HTTP_TIMEOUT=str(answer), UV_HTTP_RETRIES="1", NO_COLOR="1")
 
 
 def understood(said: str) -> InstallFailed:

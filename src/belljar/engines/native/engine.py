@@ -46,14 +46,16 @@ class NativeEngine:
         self._looked_for_cgroups = False
         self._admission: asyncio.Task[tuple[str, ...]] | None = None
 
-    def environment(
-        self, policy: Policy, progress: Progress | None = None, python: str | None = None
-    ) -> Environment:
+    def environment(self, policy: Policy, progress: Progress | None = None, python: str | None = None) -> Environment:
         """The base environment of a CPython, by default this process's own, or that Python alone."""
         path = _python(python)
         if policy.packages == "none":
             own = python is None or path == _python(None)
-            return Environment(path) if own else Environment(path, digest=f"bare-{hashlib.sha256(bytes(path)).hexdigest()[:16]}")
+            return (
+                Environment(path)
+                if own
+                else Environment(path, digest=f"bare-{hashlib.sha256(bytes(path)).hexdigest()[:16]}")
+            )
         if path not in self._bases:
             self._bases[path] = base.base_environment(path, self.settings.cache_dir, progress)
         return self._bases[path]

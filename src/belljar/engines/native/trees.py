@@ -1,4 +1,4 @@
-"""A folder of the host as a tree of mounts that a keeper can attach: opened here, or by a helper where that takes power."""
+"""A folder as a tree of mounts that a keeper can attach: opened here, or by a helper where that takes power."""
 
 from __future__ import annotations
 

@@ -51,9 +51,7 @@ class WasmEngine:
         self._runtime: Runtime | None = None
         self._health = Health(self)
 
-    def environment(
-        self, policy: Policy, progress: Progress | None = None, python: str | None = None
-    ) -> Environment:
+    def environment(self, policy: Policy, progress: Progress | None = None, python: str | None = None) -> Environment:
         """What a sandbox with this policy runs on; fetched and assembled first when it must be. Blocks."""
         _check_python(python)
         runtime = self._runtime = self._runtime or self._assemble(progress or in_silence)
