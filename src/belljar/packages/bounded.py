@@ -16,6 +16,7 @@ from belljar.packages import pip
 from belljar.packages.failure import InstallFailed
 
 LOOK_S = 0.05
+FILE_TOO_LARGE = 25  # the signal for it, where there is one
 WRITTEN_PER_BYTE = 4  # downloaded, unpacked to a cache, copied, and some room
 
 
@@ -73,7 +74,7 @@ def run(
         for file in (out, err):
             file.seek(0)
             texts.append(re.sub(r"\x1b\[[0-9;]*m", "", file.read(4 << 20).decode("utf-8", "replace")))
-    if process.returncode and "File too large" in texts[0] + texts[1]:
+    if process.returncode == -FILE_TOO_LARGE or (process.returncode and "File too large" in texts[0] + texts[1]):
         budget.check_size(budget.most_bytes + 1)
     return process.returncode, texts[0], texts[1]
 

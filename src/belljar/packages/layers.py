@@ -19,7 +19,7 @@ from belljar.packages.environment import Environment
 from belljar.packages.failure import InstallFailed
 from belljar.packages.lock import alone
 from belljar.packages.modules import FACTS, facts_of, recorded_modules
-from belljar.packages.requirements import is_satisfied, name_of, versions
+from belljar.packages.requirements import is_satisfied, name_of, still_wanted, versions
 from belljar.settings import Settings
 
 GENERATION = "1"  # counts up when a layer of an older Belljar must not be reused
@@ -74,7 +74,7 @@ def extend(
     new = [text for text in wanted if not is_satisfied(text, environment.packages)]
     if not new:
         return environment
-    ground, asked = environment.ground, tuple(dict.fromkeys([*environment.requirements, *new]))
+    ground, asked = environment.ground, tuple(dict.fromkeys([*still_wanted(environment.requirements, new), *new]))
     home = settings.cache_dir / "environments" / "layers"
     key = remembered.key(ground.digest, environment.digest, asked)
     found = remembered.recall(home, key, settings)

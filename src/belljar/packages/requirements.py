@@ -94,5 +94,11 @@ def is_satisfied(written: str, packages: Iterable[str]) -> bool:
         return False
 
 
+def still_wanted(before: Iterable[str], new: Iterable[str]) -> list[str]:
+    """Of older requirements those that hold on; one about versions gives way to a newer one about versions."""
+    replaced = {name_of(text) for text in new if Requirement(text).specifier}
+    return [text for text in before if name_of(text) not in replaced or not Requirement(text).specifier]
+
+
 def _refused(shown: str, reason: str) -> InvalidRequest:
     return InvalidRequest(f"{shown!r} is not a package that can be installed: {reason}; {ALLOWED}")
