@@ -3,10 +3,15 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 PREPARED := .venv/.prepared
+RUNTIME := src/belljar/engines/wasm/runtime
+DENO := $(CURDIR)/$(BIN)/deno
+# Whatever the environments are made of. Syncing is instant unless one of them really changed.
+INGREDIENTS := $(wildcard src/belljar/packages/*.py src/belljar/packages/sources/*.py src/belljar/packages/pins.json \
+	src/belljar/engines/wasm/*.py $(RUNTIME)/*.ts src/belljar_kernel/*.py)
 
 .PHONY: setup install run test check format bench clean
 
-## setup: the virtual environment, and the base environment that sandboxes import from
+## setup: the virtual environment, and what sandboxes of each engine import from
 setup: $(PREPARED)
 
 ## install: the virtual environment alone
@@ -19,8 +24,9 @@ $(INSTALLED): pyproject.toml
 		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@
 
-$(PREPARED): $(INSTALLED) $(wildcard src/belljar/packages/*.py)
+$(PREPARED): $(INSTALLED) $(INGREDIENTS)
 	$(BIN)/belljar packages sync
+	$(BIN)/belljar packages sync --engine wasm
 	touch $@
 
 ## run: the bundled tour, in a sandbox on the best engine of this machine
@@ -31,17 +37,19 @@ run: setup
 test: setup
 	$(BIN)/python -m pytest $(T)
 
-## check: format, lint, types, and which module may import which
+## check: format, lint, types, and which module may import which; for Python and for TypeScript
 check: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/mypy --python-version 3.10 --package belljar_kernel
 	$(BIN)/lint-imports
+	cd $(RUNTIME) && $(DENO) fmt --check --quiet . && $(DENO) lint --quiet . && $(DENO) check --quiet *.ts
 
 format: install
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	cd $(RUNTIME) && $(DENO) fmt --quiet .
 
 ## bench: the figures, against ipykernel, bwrap + python and plain python, in one run
 bench: setup

@@ -13,7 +13,7 @@ from belljar import compose
 
 def facts() -> dict[str, Any]:
     """Processor, cores, memory, kernel, versions, and how busy it was before."""
-    packages = dict(row.split("==") for row in compose.base_environment().packages)
+    packages = dict(row.split("==") for row in compose.base_environment("native").packages)
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "cpu": _processor(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 
@@ -25,10 +25,14 @@ FULL = Effort(rounds=20, discarded=2, seconds=5.0, idle=20)
 
 @dataclass(frozen=True)
 class Target:
-    """What a figure should reach: a limit in the row's unit, or `times` a peer's figure."""
+    """What a figure should reach: a limit in the row's unit, or `times` a peer's figure.
+
+    With `lead` it also has to be that many times better than the peer named there.
+    """
 
     limit: float
     times: str | None = None
+    lead: tuple[float, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -96,11 +100,16 @@ class Row:
         return figure.target.limit * peer.p50 if peer else None
 
     def is_met(self, figure: Figure) -> bool | None:
-        """Whether the median reaches the target."""
+        """Whether the median reaches the target; None when that cannot be told."""
         limit = self.limit(figure)
-        if limit is None or not figure.values:
+        if figure.target is None or limit is None or not figure.values:
             return None
-        return figure.p50 <= limit if self.better == "lower" else figure.p50 >= limit
+        reached = figure.p50 <= limit if self.better == "lower" else figure.p50 >= limit
+        if figure.target.lead is None:
+            return reached
+        least, peer = figure.target.lead
+        advantage = self.advantage(figure)
+        return reached and advantage[peer] >= least if peer in advantage else None
 
     def to_dict(self) -> dict[str, Any]:
         """The row as JSON data."""
@@ -122,7 +131,7 @@ class Row:
             "p90": round(figure.p90, 4) if known else None,
             "mean": round(statistics.fmean(figure.values), 4) if known else None,
             "values": [round(value, 4) for value in figure.values],
-            "target": None if figure.target is None else {"limit": figure.target.limit, "times": figure.target.times},
+            "target": None if figure.target is None else asdict(figure.target),
             "met": self.is_met(figure),
             "times_better_than": {name: round(ratio, 3) for name, ratio in self.advantage(figure).items()},
             "absent": figure.absent,

@@ -49,7 +49,8 @@ def _target(row: Row, figure: Figure) -> str:
     sign = "≤" if row.better == "lower" else "≥"
     if figure.target.times is not None:
         return f"{sign} {figure.target.limit:g} × {figure.target.times}"
-    return f"{sign} {figure.target.limit:g} {row.unit}"
+    limit = f"{sign} {figure.target.limit:g} {row.unit}"
+    return limit if figure.target.lead is None else f"{limit}\n≥ {figure.target.lead[0]:g}× {figure.target.lead[1]}"
 
 
 def _against(row: Row, figure: Figure) -> str:

@@ -11,6 +11,7 @@ import pytest
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SAYS = {
     "async_runs.py": ["168 primes below 1000", "1229 primes below 10000", "step 0\nstep 1\nstep 2\n"],
+    "engines.py": ["native: Python 3", "wasm: Python 3.14", "on emscripten", "[8.0, 5.0]"],
     "errors.py": ["IndexError on line 3", "timeout after 1 s; variables are kept", "exit code 134", "code is empty"],
     "files.py": ["report.json (29 bytes, application/json)", '"people": 1212', "at home: report.json 29 bytes"],
     "quickstart.py": ["count  3.0", "\n7\n", "to stdout"],

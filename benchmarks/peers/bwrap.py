@@ -30,7 +30,7 @@ def run(*arguments: str) -> None:
 
 def command(*arguments: str) -> list[str]:
     """The jail's command line."""
-    environment = compose.base_environment()
+    environment = compose.base_environment("native")
     prefix, site = str(environment.python.parent.parent), str(environment.site)
     shown = [path for path in SYSTEM if os.path.isdir(path) and not os.path.islink(path)]
     links = [part for path in SYSTEM if os.path.islink(path) for part in ("--symlink", os.readlink(path), path)]

@@ -24,4 +24,4 @@ def python() -> str:
 def environment() -> dict[str, str]:
     """This process's environment, with the sandbox's packages and one thread for numerics, as in a sandbox."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return {**os.environ, **threads, "PYTHONPATH": str(compose.base_environment().site)}
+    return {**os.environ, **threads, "PYTHONPATH": str(compose.base_environment("native").site)}

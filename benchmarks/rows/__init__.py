@@ -1,4 +1,4 @@
-"""The rows of the table, in order: one module each, with `measure(effort, stage)`."""
+"""The rows of the table, in order: a module has one or two, as `measure(effort, stage)`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,19 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from benchmarks.measure import Effort, Row
-from benchmarks.rows import command, describe, live_run, memory, python, script, throughput
+from benchmarks.rows import (
+    command,
+    describe,
+    live_run,
+    memory,
+    python,
+    script,
+    throughput,
+    wasm_describe,
+    wasm_live_run,
+    wasm_memory,
+    wasm_start,
+)
 
 ROWS: dict[str, Callable[[Effort, ExitStack], Row]] = {
     "python": python.measure,
@@ -16,4 +28,9 @@ ROWS: dict[str, Callable[[Effort, ExitStack], Row]] = {
     "memory": memory.measure,
     "command": command.measure,
     "script": script.measure,
+    "wasm-start": wasm_start.measure,
+    "wasm-describe": wasm_describe.measure,
+    "wasm-live-run": wasm_live_run.measure,
+    "wasm-memory": wasm_memory.measure_bare,
+    "wasm-memory-pandas": wasm_memory.measure_science,
 }

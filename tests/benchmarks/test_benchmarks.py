@@ -31,7 +31,7 @@ def test_a_quick_run_prints_a_table_and_keeps_every_figure_as_json(tmp_path: Pat
     assert (row["name"], row["unit"], row["better"]) == ("live-run", "ms", "lower")
     figures = {figure["name"]: figure for figure in row["figures"]}
     assert list(figures) == ["belljar", "ipykernel", "plain python"]
-    assert figures["belljar"]["target"] == {"limit": 0.5, "times": None}
+    assert figures["belljar"]["target"] == {"limit": 0.5, "times": None, "lead": None}
     for figure in figures.values():
         assert figure["absent"] or 0 < figure["p50"] <= figure["p90"]
         assert figure["absent"] or figure["name"] in printed
@@ -66,9 +66,16 @@ def test_contestants_take_turns_and_the_first_rounds_do_not_count() -> None:
         ("lower", Target(0.5, times="peer"), True),
         ("lower", Target(0.4, times="peer"), False),
         ("lower", Target(0.5, times="nobody"), None),
+        ("lower", Target(10, lead=(2, "peer")), True),
+        ("lower", Target(10, lead=(2.1, "peer")), False),
+        ("lower", Target(9, lead=(2, "peer")), False),
+        ("lower", Target(10, lead=(2, "nobody")), None),
+        ("higher", Target(10, lead=(0.6, "peer")), False),
     ],
 )
-def test_a_target_is_a_limit_or_a_multiple_of_a_peer(better: Any, target: Target, met: bool | None) -> None:
+def test_a_target_is_a_limit_or_a_multiple_of_a_peer_and_may_ask_for_a_lead(
+    better: Any, target: Target, met: bool | None
+) -> None:
     ours = Figure("ours", (10.0,), ours=True, target=target)
     row = Row("row", "a row", (ours, Figure("peer", (20.0,))), better=better)
     assert row.is_met(ours) is met

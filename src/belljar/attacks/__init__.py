@@ -7,11 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from belljar.attacks import files, network, processes, protocol, resources, system, workspace
+from belljar.attacks import (
+    bombs,
+    bridge,
+    files,
+    forgery,
+    loading,
+    network,
+    processes,
+    protocol,
+    resources,
+    system,
+    workspace,
+)
 from belljar.attacks.case import Case
 from belljar.attacks.report import Finding, Report, assault
 
-_MODULES = (files, system, network, processes, resources, workspace, protocol)
+_MODULES = (files, system, network, processes, resources, workspace, protocol, bridge, loading, bombs, forgery)
 CASES: tuple[Case, ...] = tuple(case for module in _MODULES for case in module.attack.cases)
 
 

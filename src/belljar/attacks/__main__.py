@@ -1,4 +1,4 @@
-"""`python -m belljar.attacks [ID ...]`: some attacks, one JSON object per line; what the security tests start."""
+"""`python -m belljar.attacks ENGINE [ID ...]`: some attacks, one JSON object per line, for the security tests."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import asdict
 from belljar import attacks
 
 
-def main(only: list[str]) -> int:
+def main(engine: str, *only: str) -> int:
     """Make the attacks and print each finding as it comes."""
-    report = attacks.run(only=only, tell=lambda finding: print(json.dumps(asdict(finding)), flush=True))
+    report = attacks.run(engine, only, tell=lambda finding: print(json.dumps(asdict(finding)), flush=True))
     return 0 if report.contained else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(*sys.argv[1:]))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from belljar import Sandbox, compose
 from belljar.attacks.canaries import Canaries
+from belljar.attacks.runtime import RuntimeFiles
 from belljar.limits import Limits
 from belljar.policy import Policy
 from belljar.settings import Settings
@@ -51,6 +52,7 @@ class Process:
     parent: int
     depth: int
     state: str
+    name: str
 
 
 class Arena:
@@ -63,9 +65,11 @@ class Arena:
         try:
             self.bystander = self.sandbox(CALM)
             self.bystander.run("1 + 1")
+            self.bystander.files.write("secret.txt", self.canaries.secret)
             self.sandbox(CALM).close()  # whatever is made once and kept has been made now
             self._group_parents = list(_own_groups())
             self.before = self.possessions()
+            self.runtime = RuntimeFiles(self.bystander.engine)
         except BaseException:
             self.close()
             raise
@@ -116,7 +120,7 @@ def descendants() -> list[Process]:
                     line.split(":\t", 1) for line in (entry / "status").read_text().splitlines() if ":\t" in line
                 )
                 depth = len(rows["NSpid"].split())
-                process = Process(int(entry.name), int(rows["PPid"]), depth, rows["State"].split()[0])
+                process = Process(int(entry.name), int(rows["PPid"]), depth, rows["State"][0], rows["Name"])
                 children.setdefault(process.parent, []).append(process)
     found, pending = [], [os.getpid()]
     while pending:

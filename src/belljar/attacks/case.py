@@ -23,8 +23,9 @@ GRACE_S = 6.0  # on top of the time limit: one second to obey an interrupt, the 
 ANSWER_S = 10.0  # within which a bystander must have been answered, whatever goes on next to it
 HOSTILE = Limits(timeout_s=3, memory_mb=96, processes=24, disk_mb=8, output_mb=0.25)
 
-# What the hostile code of every case may use: `tried` gives the name of the error, `call` makes a system call by name.
-PRELUDE = """\
+# What the hostile code of every case may use: `tried` gives the name of the error, `call` makes a system call by name,
+# `script` runs JavaScript where there is some.
+NATIVE_PRELUDE = """\
 import ctypes, errno, os, socket, struct, sys, time
 _call = ctypes.CDLL(None, use_errno=True).syscall
 _call.restype = ctypes.c_long
@@ -37,6 +38,16 @@ def call(name, *args):
     if result < 0: raise OSError(ctypes.get_errno(), name)
     return result
 """
+WASM_PRELUDE = """\
+import errno, json, os, socket, struct, sys, time
+from pyodide.code import run_js as script
+def tried(act, *args):
+    try: return "did it: %.200r" % (act(*args),)
+    except OSError as failure: return errno.errorcode.get(failure.errno, repr(failure))
+    except Exception as failure: return "%s: %s" % (type(failure).__name__, failure)
+"""
+PRELUDES = {"native": NATIVE_PRELUDE, "wasm": WASM_PRELUDE}
+EVERYWHERE = tuple(PRELUDES)
 _COLUMN = 0 if linux.MACHINE == "x86_64" else 1
 NUMBERS = {
     name: numbers[_COLUMN]
@@ -59,11 +70,12 @@ class Trial:
     def run(self, code: str, **options: Any) -> Execution:
         """Run hostile code while a bystander is asked for sums, and check what holds for every run."""
         given = {"numbers": NUMBERS, **self.arena.canaries.places()}
+        prelude = PRELUDES[self.sandbox.engine]
         ended: list[Execution | BaseException] = []
 
         def attack() -> None:
             try:
-                ended.append(self.sandbox.run(PRELUDE + textwrap.dedent(code), args=given, **options))
+                ended.append(self.sandbox.run(prelude + textwrap.dedent(code), args=given, **options))
             except BaseException as failure:
                 ended.append(failure)
 
@@ -127,7 +139,7 @@ Attack = Callable[[Trial], str]
 
 @dataclass(frozen=True)
 class Case:
-    """An attack. `alone` ones harm the jail itself, and get one of their own."""
+    """An attack, and the engines that it is made on. `alone` ones harm the jail itself, and get one of their own."""
 
     id: str
     name: str
@@ -143,12 +155,16 @@ class Cases:
 
     cases: list[Case] = field(default_factory=list)
 
-    def __call__(self, id: str, name: str, alone: bool = False, **limits: Any) -> Callable[[Attack], Attack]:
+    engines: tuple[str, ...] = ("native",)  # of those that do not say otherwise
+
+    def __call__(
+        self, id: str, name: str, alone: bool = False, engines: tuple[str, ...] = (), **limits: Any
+    ) -> Callable[[Attack], Attack]:
         """Add a case; other keywords are limits."""
         chosen = Limits(**{**vars(HOSTILE), **limits})
 
         def add(attack: Attack) -> Attack:
-            self.cases.append(Case(id, name, attack, chosen, alone))
+            self.cases.append(Case(id, name, attack, chosen, alone, frozenset(engines or self.engines)))
             return attack
 
         return add

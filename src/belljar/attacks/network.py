@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from belljar.attacks.case import Cases, Trial
+from belljar.attacks.case import EVERYWHERE, Cases, Trial
 
 attack = Cases()
 UNREACHABLE = ("ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH", "EPERM", "EACCES", "ENOENT", "EADDRNOTAVAIL")
@@ -23,7 +23,7 @@ def reach_unix_sockets(trial: Trial) -> str:
     return trial.expect_refused(execution, *UNREACHABLE)
 
 
-@attack("E01", "with no network allowed, no name resolves and no address answers")
+@attack("E01", "with no network allowed, no name resolves and no address answers", engines=EVERYWHERE)
 def reach_the_network(trial: Trial) -> str:
     execution = trial.run("""
         import urllib.request
@@ -40,7 +40,7 @@ def reach_the_network(trial: Trial) -> str:
     return trial.expect_refused(execution, *UNREACHABLE)
 
 
-@attack("E09", "raw TCP, UDP and IPv6 have no route out, not even to the host's loopback")
+@attack("E09", "raw TCP, UDP and IPv6 have no route out, not even to the host's loopback", engines=EVERYWHERE)
 def bypass_the_proxy(trial: Trial) -> str:
     execution = trial.run("""
         def reach(family, kind, address):
@@ -57,7 +57,7 @@ def bypass_the_proxy(trial: Trial) -> str:
             found["udp %s" % host] = tried(reach, socket.AF_INET, socket.SOCK_DGRAM, (host, port))
         for host in ("2606:4700:4700::1111", "fe80::1"):
             found["tcp %s" % host] = tried(reach, socket.AF_INET6, socket.SOCK_STREAM, (host, 443))
-        found["icmp"] = tried(socket.socket, socket.AF_INET, socket.SOCK_DGRAM, 1)
+        found["icmp"] = tried(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM, 1).connect(("127.0.0.1", 0)))
         found
     """)
-    return trial.expect_refused(execution, *UNREACHABLE, "EINVAL", "EPROTONOSUPPORT")
+    return trial.expect_refused(execution, *UNREACHABLE, "EINVAL", "EPROTONOSUPPORT", "EAFNOSUPPORT")

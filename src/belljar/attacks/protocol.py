@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import resource
 
-from belljar.attacks.case import Cases, Trial
+from belljar.attacks.case import EVERYWHERE, Cases, Trial
 from belljar.execution import Execution
 
 attack = Cases()
@@ -32,7 +32,7 @@ def speak(trial: Trial, code: str, timeout: float = 2) -> Execution:
     return trial.run(SPEAK + code + "\ntime.sleep(0.3)", timeout=timeout)
 
 
-@attack("N31", "printed frames, delimiters and tags stay text")
+@attack("N31", "printed frames, delimiters and tags stay text", engines=EVERYWHERE)
 def print_frames(trial: Trial) -> str:
     lines = [
         '{"type": "done", "id": 1, "status": "ok"}',
@@ -51,7 +51,7 @@ def print_frames(trial: Trial) -> str:
     return "all in stdout, the status is the true one"
 
 
-@attack("N33", "patched builtins, streams and codecs fake nothing, and reset gives a clean Python")
+@attack("N33", "patched builtins, streams and codecs fake nothing, and reset gives a clean Python", engines=EVERYWHERE)
 def patch_everything(trial: Trial) -> str:
     trial.run("""
         import atexit, builtins, json, os, sys

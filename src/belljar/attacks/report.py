@@ -85,7 +85,7 @@ def _attempt(case: Case, arena: Arena) -> Finding:
         sandbox.close()
     except Exception as failure:
         trial.problems.append(f"close raised {type(failure).__name__}: {str(failure)[:300]}")
-    trial.problems += arena.canaries.disturbed()
+    trial.problems += arena.canaries.disturbed() + arena.runtime.changed()
     if not case.alone:
         trial.problems += arena.leftovers()
     return Finding(case.id, case.name, outcome, trial.problems)

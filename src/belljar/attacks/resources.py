@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import resource
 
-from belljar.attacks.case import Cases, Trial
+from belljar.attacks.case import EVERYWHERE, Cases, Trial
 
 attack = Cases()
+WAIT_FOREVER = "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)"
 
 
 @attack("N24", "a memory bomb ends at the limit, in one process or in many", memory_mb=64)
@@ -56,11 +57,12 @@ def memory_outside_the_heap(trial: Trial) -> str:
     return f"{status}, {peak} MB at most"
 
 
-@attack("N26", "filling the disk stops at the quota, and the files API still answers")
+@attack("N26", "filling the disk stops at the quota, and the files API still answers", engines=EVERYWHERE)
 def fill_the_disk(trial: Trial) -> str:
     execution = trial.run("""
         total, ends = 0, {}
-        for folder in ("/workspace", "/tmp", "/home/sandbox", "/dev/shm"):
+        folders = ["/workspace", "/tmp", "/home/sandbox", *["/dev/shm"] * (sys.platform != "emscripten")]
+        for folder in folders:
             with open(folder + "/full", "wb", buffering=0) as file:
                 while folder not in ends:
                     try: total += file.write(b"x" * 65536)
@@ -68,7 +70,7 @@ def fill_the_disk(trial: Trial) -> str:
         [total, ends]
     """)
     total, ends = execution.value or (0, {})
-    trial.expect(set(ends.values()) <= {"ENOSPC", "EDQUOT", "EFBIG"} and len(ends) == 4, f"it ended with {ends}")
+    trial.expect(set(ends.values()) <= {"ENOSPC", "EDQUOT", "EFBIG"} and len(ends) > 2, f"it ended with {ends}")
     trial.expect(total <= trial.limits.disk_mb << 20, f"{total:,} bytes were written")
     try:
         trial.sandbox.files.write("more.txt", "x" * 10_000)
@@ -100,7 +102,7 @@ def fill_inodes(trial: Trial) -> str:
     return f"{files[0]} files, {descriptors[0]} descriptors"
 
 
-@attack("N29", "an output flood is cut at its cap and does not grow the host", timeout_s=2)
+@attack("N29", "an output flood is cut at its cap and does not grow the host", timeout_s=2, engines=EVERYWHERE)
 def flood_output(trial: Trial) -> str:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     execution = trial.run("""
@@ -134,15 +136,20 @@ def flood_small(trial: Trial) -> str:
     return status
 
 
-@attack("N34", "sleeping in C, reading and selecting on nothing end at the deadline, input() at once", timeout_s=1)
+@attack(
+    "N34",
+    "sleeping in C, reading and selecting on nothing end at the deadline, input() at once",
+    engines=EVERYWHERE,
+    timeout_s=1,
+)
 def sleep_forever(trial: Trial) -> str:
     statuses = set()
-    for code in (
-        "time.sleep(1e9)",
-        "import select; select.select([], [], [])",
-        "os.read(os.pipe()[0], 1)",
-        "call('pause')",
-    ):
+    codes = ["time.sleep(1e9)"]
+    if trial.sandbox.engine == "native":
+        codes += ["import select; select.select([], [], [])", "os.read(os.pipe()[0], 1)", "call('pause')"]
+    else:  # one thread, and nothing underneath that could block: only its own waiting is left
+        codes += ["import asyncio; await asyncio.sleep(1e9)", f"script({WAIT_FOREVER!r})"]
+    for code in codes:
         execution = trial.run(code)
         statuses.add(trial.expect_status(execution, "timeout"))
     asked = trial.run("input('name? ')")

@@ -1,0 +1,171 @@
+"""Where a sandbox boots from: with and without snapshots it answers the same, and a damaged one is never used in silence."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from belljar import Limits, Policy, Sandbox, StartFailed
+from belljar.compose import LocalHost
+from belljar.engines.base import Spec
+from belljar.engines.wasm.assembly import Runtime
+from belljar.engines.wasm.engine import WasmEngine, snapshot_for
+from belljar.packages.environment import Environment
+
+PROGRAMS = [
+    "import numpy as np, pandas as pd\npd.DataFrame({'x': np.arange(5), 'y': list('abcde')}).describe(include='all')",
+    "import matplotlib.pyplot as plt\nplt.plot([1, 4, 9])\nplt.title('squares')\nplt.show()",
+    "import regex\nfrom lxml import etree\n[regex.findall(r'\\p{Lu}', 'aB'), etree.fromstring('<a>x</a>').text]",
+    "import sys\nsorted(set(sys.path)), sys.argv, sys.flags.optimize, sys.getrecursionlimit()",
+    "import os\ndict(os.environ), os.getcwd(), sorted(os.listdir('/')), os.listdir('.')",
+    "list({'a', 'b', 'c', 'd', 'e', 'f'})",
+    "import asyncio\nawait asyncio.gather(asyncio.sleep(0.01, 1), asyncio.sleep(0, 2))",
+    "print('to', 'stdout')\nimport sys\nprint('to stderr', file=sys.stderr)\ninput()",
+    "def f():\n    return {}['missing']\nf()",
+    "import nosuchmodule_at_all.really",
+    "import warnings\nwarnings.warn('once')",
+    "import gc\ngc.collect() >= 0, gc.isenabled(), gc.get_threshold()",
+    "import threading\nthreading.current_thread().name, threading.active_count()",
+    "import signal\nsignal.getsignal(signal.SIGINT) is not None",
+]
+
+
+@pytest.fixture
+def engine(host: LocalHost) -> WasmEngine:
+    engine = host.host.registry.get("wasm")
+    assert isinstance(engine, WasmEngine)
+    engine.environment(Policy())
+    return engine
+
+
+@pytest.fixture
+def booting(engine: WasmEngine, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Runtime]:
+    """Change what the engine boots from."""
+
+    def change(**facts: object) -> Runtime:
+        assert engine._runtime is not None
+        changed = replace(engine._runtime, **facts)
+        monkeypatch.setattr(engine, "_runtime", changed)
+        return changed
+
+    return change
+
+
+@pytest.fixture
+def copied(booting: Callable[..., Runtime], engine: WasmEngine, tmp_path: Path) -> Iterator[Path]:
+    """The engine boots from a copy of its runtime that a test may damage."""
+    assert engine._runtime is not None
+    folder = tmp_path / "runtime"
+    shutil.copytree(engine._runtime.folder, folder, copy_function=_link)
+    tmp_path.chmod(0o755)
+    booting(folder=folder)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def _link(source: str, target: str) -> None:
+    """A link costs nothing; whoever damages a file replaces it first."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def damage(path: Path, change: Callable[[bytearray], bytes | bytearray]) -> None:
+    content = bytearray(path.read_bytes())
+    path.unlink()
+    path.write_bytes(change(content))
+
+
+def answers(sandbox: Sandbox) -> list[object]:
+    told = []
+    for program in PROGRAMS:
+        ran = sandbox.run(program)
+        said = (ran.error.name, ran.error.value, ran.error.traceback) if ran.error else None
+        told.append((ran.status, ran.value, ran.text, ran.stdout, ran.stderr, said, len(ran.results), ran.files))
+    return told
+
+
+def test_booting_plainly_gives_the_same_answers(booting: Callable[..., Runtime]):
+    with Sandbox("wasm") as sandbox:
+        from_snapshot = answers(sandbox)
+    booting(snapshots={})
+    with Sandbox("wasm") as sandbox:
+        plainly = answers(sandbox)
+    for program, one, two in zip(PROGRAMS, from_snapshot, plainly, strict=True):
+        assert one == two, program
+
+
+def test_two_sandboxes_that_boot_plainly_draw_differently(booting: Callable[..., Runtime]):
+    booting(snapshots={})
+    code = "import random, uuid, os\n[random.random(), str(uuid.uuid4()), os.urandom(4).hex()]"
+    drawn = []
+    for _ in range(2):
+        with Sandbox("wasm", policy=Policy(packages="none")) as sandbox:
+            drawn += sandbox.run(code).value
+    assert len(set(drawn)) == 6
+
+
+def test_the_largest_snapshot_that_leaves_room_is_taken():
+    runtime = Runtime(Path("/"), Path("/"), "", {"base": 40 << 20, "science": 110 << 20})
+    bare, full = (Environment(Path("/"), site) for site in (None, Path("/")))
+
+    def taken(memory_mb: int, environment: Environment, snapshots: dict[str, int] = runtime.snapshots) -> str | None:
+        spec = Spec("", environment, Limits(memory_mb=memory_mb))
+        return snapshot_for(replace(runtime, snapshots=snapshots), spec)
+
+    assert [taken(mb, full) for mb in (512, 126, 125, 64)] == ["science", "science", "base", "base"]
+    assert taken(512, bare) == "base"
+    assert taken(512, full, {"base": 40 << 20}) == "base"
+    assert taken(512, full, {}) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["science.bin", "science.json", "science.libraries.json", "packages.bin", "kernel.json"]
+)
+def test_a_missing_file_is_a_start_that_fails_and_says_so(copied: Path, name: str):
+    (copied / name).unlink()
+    with pytest.raises(StartFailed, match="did not come up"):
+        Sandbox("wasm")
+
+
+def test_a_snapshot_cut_short_is_not_used(copied: Path):
+    damage(copied / "science.bin", lambda content: content[: len(content) // 2])
+    with pytest.raises(StartFailed, match="shorter than it says"):
+        Sandbox("wasm")
+
+
+def test_a_snapshot_of_other_libraries_is_not_used(copied: Path):
+    damage(copied / "science.json", lambda content: content.replace(b'"tableSize":', b'"tableSize":1', 1))
+    with pytest.raises(StartFailed, match="did not come up"):
+        Sandbox("wasm")
+
+
+def test_a_kernel_that_is_not_ours_is_refused(copied: Path):
+    damage(copied / "base.bin", lambda content: content.replace(_digest(), b"0" * len(_digest())))
+    with pytest.raises(StartFailed, match="not the one that this Belljar brought"):
+        Sandbox("wasm", policy=Policy(packages="none"))
+
+
+def _digest() -> bytes:
+    from belljar_kernel import digest
+
+    return digest().encode("ascii")
+
+
+def test_a_broken_start_leaves_nothing_and_the_next_one_works(
+    copied: Path, booting, engine: WasmEngine, host: LocalHost
+):
+    whole = (copied / "base.bin").read_bytes()
+    damage(copied / "base.bin", lambda content: content[:4096])
+    with pytest.raises(StartFailed):
+        Sandbox("wasm", policy=Policy(packages="none"))
+    assert host.host.sessions == {}
+    (copied / "base.bin").write_bytes(whole)
+    with Sandbox("wasm", policy=Policy(packages="none")) as sandbox:
+        assert sandbox.run("1 + 1").value == 2
