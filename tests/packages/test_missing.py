@@ -12,6 +12,7 @@ from tests.packages.conftest import Serve, UseIndex, page
 from belljar.packages import lookup, missing
 from belljar.packages.lookup import Answer, understood
 from belljar.packages.missing import explain
+from belljar.policy import Policy
 from belljar.settings import Settings
 
 HAS = {"pandas": "pandas", "numpy": "numpy", "PIL": "pillow", "bs4": "beautifulsoup4", "sklearn": "scikit-learn"}
@@ -66,6 +67,16 @@ def test_a_sandbox_without_packages_is_told_that_there_are_some(settings: Settin
         assert explain("PIL.Image", engine=engine, settings=settings, modules={}) == (
             "The package 'pillow' is preinstalled, but this sandbox was made without (packages='none')."
         )
+
+
+def test_a_sandbox_into_which_nothing_may_be_installed_asks_nobody(settings: Settings, nobody_asks: None) -> None:
+    say = {"engine": "native", "settings": settings, "modules": HAS}
+    assert explain("yesterday", policy=Policy(packages="none"), **say) == (
+        "No module is named 'yesterday', and nothing is installed here (packages='none')."
+    )
+    assert explain("yesterday", policy=Policy(packages=["rich"]), **say) == (
+        "If there is a package 'yesterday', this sandbox's Policy(packages=[...]) does not allow it."
+    )
 
 
 def test_what_is_known_to_have_no_build_is_said_without_asking(say, nobody_asks: None) -> None:

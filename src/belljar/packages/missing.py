@@ -44,7 +44,8 @@ def explain(
         or _left_out(top, engine)
         or _no_build(top, engine)
         or _typo(top, has)
-        or _by_the_index(top, engine, policy or Policy())
+        or _by_the_policy(top, policy or Policy())
+        or _by_the_index(top, engine)
     )
 
 
@@ -105,7 +106,17 @@ def _typo(top: str, has: Mapping[str, str]) -> str | None:
     return f"No module is named {top!r}; did you mean {lowered[close[0]]!r}?" if close else None
 
 
-def _by_the_index(top: str, engine: str, policy: Policy) -> str:
+def _by_the_policy(top: str, policy: Policy) -> str | None:
+    """Whoever may not install anything has no reason to ask an index, which would learn the name."""
+    if policy.packages == "none":
+        return f"No module is named {top!r}, and nothing is installed here (packages='none')."
+    if not isinstance(policy.packages, str):
+        distribution = distribution_of(top)
+        return f"If there is a package {distribution!r}, this sandbox's Policy(packages=[...]) does not allow it."
+    return None
+
+
+def _by_the_index(top: str, engine: str) -> str:
     distribution = distribution_of(top)
     answer = lookup.ask(distribution, engine)
     match answer.kind:
@@ -115,10 +126,6 @@ def _by_the_index(top: str, engine: str, policy: Policy) -> str:
             return _no_build_sentence(distribution, "")
         case "no_build":
             return f"The package {distribution!r} has no wheel for this machine's Python, and nothing is built."
-        case "usable" if policy.packages == "none":
-            return f"The package {distribution!r} exists, but nothing is installed here (packages='none')."
-        case "usable" if not isinstance(policy.packages, str):
-            return f"The package {distribution!r} exists, but this sandbox's Policy(packages=[...]) does not allow it."
         case "usable":
             return f"The package {distribution!r} exists and can be installed: packages=[{distribution!r}]."
         case _:
