@@ -9,6 +9,7 @@ from tests.shop import Shop, wheel
 
 from belljar import InvalidRequest, PackageError, Policy, Sandbox
 from belljar.compose import LocalHost
+from belljar.host.supply import names_at_a_glance
 
 Make = Callable[..., Sandbox]
 
@@ -214,3 +215,16 @@ def test_what_is_no_package_is_refused_before_anything_happens(make: Make, shop:
 def test_installing_nothing_is_a_mistake(make: Make) -> None:
     with pytest.raises(InvalidRequest, match="name at least one package"):
         make().install()
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("import a, b.c as d ; import e", ["a", "b", "e"]),
+        ("from f.g import h, i", ["f"]),
+        ("import j, \\\n    k  # and more", ["j", "k"]),
+        ("x = [1, y, z]; raise E from e", []),
+    ],
+)
+def test_a_glance_at_code_finds_what_it_imports(code: str, names: list[str]) -> None:
+    assert names_at_a_glance(code) == names

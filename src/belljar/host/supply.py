@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 AUTOMATIC_S = 60.0
 SHORT_S, LONG_S = 60.0, 3600.0
 MOST_AT_ONCE = 20
-_IMPORTS = re.compile(r"\b(?:import|from)\s+([A-Za-z_]\w*)|,\s*([A-Za-z_]\w*)")
+_IMPORTS = re.compile(r"\bfrom\s+(\w+)[\w.]*\s+import\b|\bimport\s+([^\n;#]*)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 Ask = Callable[[dict[str, Any]], Awaitable[Event]]
@@ -85,7 +85,7 @@ class Supply:
         from belljar.packages.modules import known_modules
 
         known = known_modules(self._session.spec.environment)
-        return any((first or second) not in known for first, second in _IMPORTS.findall(code))
+        return any(name not in known for name in names_at_a_glance(code))
 
     async def _requirement(self, name: str) -> str | None:
         """What to install for an import name; None when that is not allowed, or would be of no use."""
@@ -172,6 +172,15 @@ class Supply:
                 f"that would replace {changes}, and {'it is' if len(used) == 1 else 'they are'} imported already;"
                 " nothing was changed. Make a new sandbox with packages=[...], or reset() this one first"
             )
+
+
+def names_at_a_glance(code: str) -> list[str]:
+    """What looks like top-level names that code imports, without understanding it."""
+    found: list[str] = []
+    for origin, listed in _IMPORTS.findall(code.replace("\\\n", " ")):
+        names = [origin] if origin else listed.split(",")
+        found += [name.strip().partition(".")[0].partition(" ")[0] for name in names]
+    return [name for name in found if name]
 
 
 def allowed_packages(policy: Policy) -> dict[str, str] | None:

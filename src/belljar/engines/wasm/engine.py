@@ -75,7 +75,9 @@ class WasmEngine:
         longest, megabytes = self.settings.install_timeout_s, min(self.settings.install_mb, LAYER_MB)
         budget = Budget.of(longest if seconds is None else min(seconds, longest), megabytes * 1_000_000)
         client = foreign.Foreign(self.settings)
-        return layers.extend(environment, requirements, client, self.settings, budget, pack_layer)
+        runtime = self._runtime = self._runtime or self._assemble(in_silence)
+        finish = partial(pack_layer, runtime=runtime)
+        return layers.extend(environment, requirements, client, self.settings, budget, finish)
 
     def explain_import(self, module: str, environment: Environment, policy: Policy) -> str:
         """Tells a typo, no such package, no build for this engine and no index apart."""
