@@ -94,11 +94,11 @@ class Supply:
         from belljar.packages.names import distribution_of
 
         spec = self._session.spec
+        if missing.is_foregone(name, self._session.engine.name, await asyncio.to_thread(modules_of, spec.environment)):
+            return None
         reason, until = max(self._hopeless.get(self._key(name), ("", 0.0)), Supply._silent, key=lambda pair: pair[1])
         if until > time.monotonic():
             self.reasons[name] = reason
-            return None
-        if missing.is_foregone(name, self._session.engine.name, await asyncio.to_thread(modules_of, spec.environment)):
             return None
         distribution = distribution_of(name)
         allowed = allowed_packages(spec.policy)
