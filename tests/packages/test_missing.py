@@ -40,7 +40,7 @@ def nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("pnadas", "pandas"), ("numpi", "numpy"), ("sklaern", "sklearn"), ("colections", "collections"), ("pil", "PIL"),
+    [("pnadas", "pandas"), ("numpi", "numpy"), ("nunpy", "numpy"), ("sklaern", "sklearn"), ("colections", "collections"), ("pil", "PIL"),
      ("requets", "requests"), ("tensorflw", "tensorflow"), ("Json", "json")],
 )  # fmt: skip
 def test_a_typo_gets_a_suggestion_and_no_question_to_the_index(say, nobody_asks: None, typed: str, meant: str) -> None:
