@@ -148,6 +148,17 @@ def test_a_package_larger_than_allowed_is_refused(
     )
 
 
+def test_what_was_downloaded_of_it_is_removed(
+    extend: Extend, engine: Engine, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.sell(wheel("kumquat", "1.0", {"kumquat.py": "", "kumquat.bin": os.urandom(3_000_000)}))
+    monkeypatch.setattr(engine, "settings", replace(engine.settings, install_mb=1))
+    failure(extend, "kumquat")
+    cache = engine.settings.cache_dir
+    assert list((cache / "uv").glob(".tmp*")) == []
+    assert list((cache / "wasm" / "wheels").glob("kumquat*")) == []
+
+
 def test_without_an_index_what_was_installed_once_is_there_and_the_rest_is_told(
     extend: Extend, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

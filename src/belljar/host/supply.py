@@ -122,7 +122,7 @@ class Supply:
 
     def _give_up(self, name: str, failure: PackageError) -> None:
         kind = getattr(failure, "kind", "missing")
-        for_s = LONG_S if kind in ("missing", "no_build") else SHORT_S
+        for_s = LONG_S if kind in ("missing", "no_build", "too_large") else SHORT_S
         self.reasons[name] = str(failure)
         if kind == "unreachable":
             Supply._silent = (

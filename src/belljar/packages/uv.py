@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ from belljar.packages.bounded import Budget, run
 from belljar.packages.environment import Environment
 from belljar.packages.failure import InstallFailed
 from belljar.packages.layers import Resolution, Resolved
+from belljar.packages.lock import try_to_hold
 from belljar.packages.programs import find_program
 from belljar.packages.requirements import name_of, versions
 from belljar.packages.stubs import write_stubs
@@ -93,14 +96,21 @@ class Uv:
 
     def _run(self, argv: list[str], scratch: Path, budget: Budget, grows: Path | None = None) -> str:
         """Ask the index; when it cannot be reached, see what is known without."""
-        code, out, said = run(argv, scratch, environment(scratch, budget), budget, grows)
+        code, out, said = self._try(argv, scratch, budget, grows)
         if code and (failure := understood(said)).kind == "unreachable":
-            code, out, said = run([*argv, "--offline"], scratch, environment(scratch, budget), budget, grows)
+            code, out, said = self._try([*argv, "--offline"], scratch, budget, grows)
             if code:
                 raise failure
         if code:
             raise understood(said)
         return out
+
+    def _try(self, argv: list[str], scratch: Path, budget: Budget, grows: Path | None) -> tuple[int, str, str]:
+        try:
+            return run(argv, scratch, environment(scratch, budget), budget, grows)
+        except InstallFailed:
+            _tidy(self.settings.cache_dir / "uv")
+            raise
 
 
 def environment(scratch: Path, budget: Budget) -> dict[str, str]:
@@ -126,6 +136,14 @@ def understood(said: str) -> InstallFailed:
     if "No solution found" in said:
         return InstallFailed("conflict", told)
     return InstallFailed("unknown", f"uv said: {told}")
+
+
+def _tidy(cache: Path) -> None:
+    """Remove what a uv that was ended had begun to download, unless another one is at work in the same cache."""
+    with contextlib.suppress(OSError), open(cache / ".lock", "ab") as lock:
+        if try_to_hold(lock.fileno()):
+            for left in cache.glob(".tmp*"):
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def _in_short(said: str) -> str:
