@@ -243,10 +243,10 @@ class Session:
             await self._revive()
             return await self.ask_now(request)
 
-    async def ask_now(self, request: dict[str, Any]) -> Event:
+    async def ask_now(self, request: dict[str, Any], seconds: float | None = None) -> Event:
         """The same, for whoever has the turn."""
         try:
-            async with asyncio.timeout(self.spec.limits.timeout_s):
+            async with asyncio.timeout(seconds or self.spec.limits.timeout_s):
                 return await self.process.request(request, ignore)
         except KernelExited as ended:
             self._lost = exits.explain(ended.exit, self.spec.limits)[1].value
@@ -266,7 +266,7 @@ class Session:
                 installed = await self._supply.add(run.packages)
             except PackageError as failure:
                 return [], ExecutionError("PackageError", str(failure), "", None, "PACKAGE_INSTALL_FAILED")
-        return [*installed, *await self._supply.add_missing(run, self.ask_now)], None
+        return [*installed, *await self._supply.add_missing(run)], None
 
     def _check_open(self) -> None:
         if self.closed:

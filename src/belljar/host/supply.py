@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from belljar.engines.base import Event
-from belljar.errors import PackageError, StartFailed
+from belljar.errors import PackageError, SandboxError, StartFailed
 from belljar.packages.environment import Environment
 from belljar.policy import Policy
 
@@ -18,12 +17,11 @@ if TYPE_CHECKING:
     from belljar.host.session import Run, Session
 
 AUTOMATIC_S = 60.0
+LOOK_S = 5.0
 SHORT_S, LONG_S = 60.0, 3600.0
 MOST_AT_ONCE = 20
 _IMPORTS = re.compile(r"\bfrom\s+(\w+)[\w.]*\s+import\b|\bimport\s+([^\n;#]*)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-
-Ask = Callable[[dict[str, Any]], Awaitable[Event]]
 
 
 class Supply:
@@ -54,13 +52,16 @@ class Supply:
         known = versions(before.packages)
         return [f"{name}=={version}" for name, version in found.items() if name in asked or known.get(name) != version]
 
-    async def add_missing(self, run: Run, ask: Ask) -> list[str]:
-        """Install what code imports and the sandbox does not have, as far as that works. Never raises PackageError."""
+    async def add_missing(self, run: Run) -> list[str]:
+        """Install what code imports and the sandbox does not have, as far as that works; the run never fails for it."""
         self.reasons = {}
         if self._session.spec.policy.packages == "none" or not self._is_suspicious(run.code):
             return []
-        answer = await ask({"type": "imports", "code": run.code, "env": dict(run.env), "cwd": run.cwd})
-        named = answer.get("missing")
+        request = {"type": "imports", "code": run.code, "env": dict(run.env), "cwd": run.cwd}
+        try:
+            named = (await self._session.ask_now(request, LOOK_S)).get("missing")
+        except SandboxError:
+            return []  # the code has finders of its own; the run will show what they are up to
         names = (
             [name for name in named if isinstance(name, str) and _NAME.fullmatch(name)] if type(named) is list else []
         )
