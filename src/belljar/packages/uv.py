@@ -46,17 +46,18 @@ class Uv:
         except InstallFailed as failure:
             if failure.kind != "conflict":
                 raise
-            names, own = {name_of(text) for text in wanted}, list(versions(ground.packages))
-            looser = [line for line in pinned if name_of(line) not in names]
-            tries = [([*wanted, *own], looser), ([*wanted, *PREINSTALLED], []), (wanted, [])]
-            for more, pins in tries if own else tries[-1:]:
-                try:
-                    return self._resolve(ground, more, pins, scratch, budget)
-                except InstallFailed as other:
-                    failure = other
-                    if other.kind != "conflict":
-                        raise
-            raise failure from None
+        alone = self._resolve(
+            ground, wanted, [], scratch, budget
+        )  # if not even that can be, its reason is the plain one
+        names, own = {name_of(text) for text in wanted}, list(versions(ground.packages))
+        looser = [line for line in pinned if name_of(line) not in names]
+        for more, pins in (([*wanted, *own], looser), ([*wanted, *PREINSTALLED], [])) if own else ():
+            try:
+                return self._resolve(ground, more, pins, scratch, budget)
+            except InstallFailed as failure:
+                if failure.kind != "conflict":
+                    raise
+        return alone
 
     def install(self, resolved: Sequence[Resolved], site: Path, python: Path, scratch: Path, budget: Budget) -> None:
         """Unpack wheels whose hashes are the resolved ones."""
