@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from belljar import InvalidRequest
-from belljar.packages.requirements import check, is_satisfied, name_of, parse
+from belljar.packages.requirements import check, has_version, is_satisfied, name_of, parse
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,5 @@ def test_what_is_there_satisfies_unless_extras_or_markers_may_want_more() -> Non
     assert not is_satisfied("rich[jupyter]", there)
     assert not is_satisfied("other", there)
     assert name_of("Rich[a]>=1") == "rich"
+    assert has_version({"rich": "2024.01"}, "Rich", "2024.1")
+    assert not has_version({"rich": "2024.01"}, "rich", "2024.2")

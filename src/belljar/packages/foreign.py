@@ -19,7 +19,7 @@ from belljar.packages.environment import Environment
 from belljar.packages.failure import InstallFailed
 from belljar.packages.layers import Resolution, Resolved
 from belljar.packages.names import NO_BUILD
-from belljar.packages.requirements import name_of, versions
+from belljar.packages.requirements import has_version, name_of, versions
 from belljar.packages.stubs import write_stubs
 from belljar.packages.wheels import unpack
 from belljar.settings import Settings
@@ -86,7 +86,7 @@ class Foreign:
         if code:
             raise failure
         there = versions(ground.packages)
-        found = [(path, one) for path, one in _wheels(into) if there.get(one.name) != one.version]
+        found = [(path, one) for path, one in _wheels(into) if not has_version(there, one.name, one.version)]
         for path, _ in found:
             _keep(path, store)
         return [one for _, one in found]

@@ -19,7 +19,7 @@ from belljar.packages.environment import Environment
 from belljar.packages.failure import InstallFailed
 from belljar.packages.lock import alone
 from belljar.packages.modules import FACTS, facts_of, recorded_modules
-from belljar.packages.requirements import is_satisfied, name_of, still_wanted, versions
+from belljar.packages.requirements import has_version, is_satisfied, name_of, still_wanted, versions
 from belljar.settings import Settings
 
 GENERATION = "1"  # counts up when a layer of an older Belljar must not be reused
@@ -116,9 +116,8 @@ def _make(
     try:
         there = versions(ground.packages)
         resolved = installer.resolve(ground, asked, environment.packages, scratch, budget)
-        added = sorted(
-            (one for one in resolved if there.get(name_of(one.name)) != one.version), key=lambda one: one.name
-        )
+        added = [one for one in resolved if not has_version(there, one.name, one.version)]
+        added.sort(key=lambda one: one.name)
         if not added:
             return ""
         name = _digest(ground, installer.engine, added)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import canonicalize_name, canonicalize_version
 from packaging.version import InvalidVersion, Version
 
 from belljar.errors import InvalidRequest
@@ -80,6 +80,12 @@ def name_of(written: str) -> str:
 def versions(packages: Iterable[str]) -> dict[str, str]:
     """`name==version` lines as a mapping."""
     return {str(canonicalize_name(name)): version for name, _, version in (line.partition("==") for line in packages)}
+
+
+def has_version(there: Mapping[str, str], name: str, version: str) -> bool:
+    """Whether exactly that version is there, however it is written: 2024.01 is 2024.1."""
+    found = there.get(str(canonicalize_name(name)))
+    return found is not None and canonicalize_version(found) == canonicalize_version(version)
 
 
 def is_satisfied(written: str, packages: Iterable[str]) -> bool:
