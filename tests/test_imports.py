@@ -17,7 +17,7 @@ LAYERS = [
     {"compose"},
     {"host", "headstart"},
     {"engines"},
-    {"packages"},
+    {"packages", "egress"},
     {"execution", "limits", "policy", "settings", "background", "checks"},
     {"errors"},
 ]

@@ -27,7 +27,7 @@ ROOTS = (
     "openpyxl", "xlsxwriter", "pillow", "sympy", "pydantic", "regex", "tiktoken", "python-docx", "python-pptx", "anyio",
 )  # fmt: skip
 # Not in the bundle. jsonschema stays below 4.18: later ones need rpds-py, which has no build on the index.
-FROM_INDEX = ("tabulate==0.10.0", "jsonschema==4.17.3", "pyrsistent==0.20.0", "attrs==26.1.0")
+FROM_INDEX = ("tabulate==0.10.0", "jsonschema==4.17.3", "pyrsistent==0.20.0", "attrs==26.1.0", "tzdata==2026.6")
 
 
 def main() -> None:

@@ -20,15 +20,15 @@ _former: list[CodeType] = []  # kept: what a fork allocates would else be scatte
 def pack(act: Callable[[], object]) -> None:
     """Move the code of all functions that `act` calls, and of our own."""
     called = _called_by(act)
-    moved: dict[CodeType, CodeType] = {}
+    moved: dict[int, CodeType] = {}  # by identity: twins in two files are equal
     for function in gc.get_objects():
         if type(function) is FunctionType:
             code = function.__code__
             if code in called or _is_ours(function):
-                if code not in moved:
-                    moved[code] = code.replace()
-                function.__code__ = moved[code]
-    _former.extend(moved)
+                if id(code) not in moved:
+                    moved[id(code)] = code.replace()
+                    _former.append(code)
+                function.__code__ = moved[id(code)]
 
 
 def _called_by(act: Callable[[], object]) -> set[CodeType]:

@@ -29,6 +29,7 @@ _len, _ValueError = len, ValueError
 def prepare(science: bool = False) -> None:
     """Do what is the same in every sandbox, so that a snapshot has it: the kernel and, if asked, the science stack."""
     global _kernel
+    _tidy_path()
     waiting.install()
     offline.install()
     for name in SCIENCE if science else ():
@@ -53,6 +54,7 @@ def start(send: Callable[[str], None], wait: Callable[[float], bool]) -> str:
         prepare()
     assert _kernel is not None
     _send = send
+    _tidy_path()
     waiting.connect(wait)
     reseed.after_fork()
     importlib.invalidate_caches()
@@ -88,6 +90,11 @@ def trial() -> str:
     except IndexError:
         pass
     return "ok" if _kernel is not None else "no kernel"
+
+
+def _tidy_path() -> None:
+    """The current folder is the kernel's to put in, by its name; Pyodide adds it at every boot."""
+    sys.path[:] = [folder for folder in sys.path if folder]
 
 
 def _emit(document: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from belljar_kernel.kernel import Kernel
 
+MOST_REHEARSALS = 100
 _TABLE = """
 import pandas
 table = pandas.DataFrame({"a": [1, 2, 3], "b": [0.5, None, 1.5], "c": ["x", "y", "z"]}).describe()
@@ -27,7 +28,7 @@ def configure(kernel: Kernel, request: dict[str, Any]) -> dict[str, Any]:
         kernel.results_bytes = max(0, request["results_bytes"])
     if "data_bytes" in request:
         _limit_data(request["data_bytes"])
-    if request.get("warm"):
+    for _ in range(min(int(request.get("warm") or 0), MOST_REHEARSALS)):
         rehearse(kernel)
     return {}
 

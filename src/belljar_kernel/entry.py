@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-LARGEST_FRAME = 64 * 1024 * 1024
+LARGEST_FRAME = 32 * 1024 * 1024
 HELD_BYTES = 64 * 1024
 _read, _write, _exit, _getpid = os.read, os.write, os._exit, os.getpid
 _len, _memoryview = len, memoryview

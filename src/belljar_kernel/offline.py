@@ -24,7 +24,7 @@ def install() -> None:
     for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr", "getnameinfo"):
         setattr(socket, name, _no_name)
     for name in ("connect", "sendto", "bind", "listen"):
-        setattr(socket.socket, name, _no_network)
+        setattr(socket.socket, name, refuse_network)
     vars(socket)["socket"].connect_ex = lambda *_: errno.ENETUNREACH
     ImportWatch(
         {
@@ -36,7 +36,7 @@ def install() -> None:
 
 
 def _close_urllib3(module: Any) -> None:
-    module.send_request = module.send_streaming_request = _no_network
+    module.send_request = module.send_streaming_request = refuse_network
 
 
 def _close_httpx(module: Any) -> None:
@@ -52,10 +52,10 @@ def _close_httpx(module: Any) -> None:
 
 def _close_pyodide(module: Any) -> None:
     async def refuse(*_: object, **__: object) -> NoReturn:
-        _no_network()
+        refuse_network()
 
     module.pyfetch = refuse
-    module.open_url = _no_network
+    module.open_url = refuse_network
 
 
 def _no_process(*_: object, **__: object) -> NoReturn:
@@ -66,5 +66,6 @@ def _no_name(*_: object, **__: object) -> NoReturn:
     raise socket.gaierror(socket.EAI_FAIL, MESSAGE)
 
 
-def _no_network(*_: object, **__: object) -> NoReturn:
+def refuse_network(*_: object, **__: object) -> NoReturn:
+    """Say that there is no network."""
     raise OSError(errno.ENETUNREACH, MESSAGE)

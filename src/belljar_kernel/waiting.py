@@ -11,9 +11,12 @@ import sys
 import time
 from asyncio import base_events, events
 
+from belljar_kernel import offline
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     Wait = Callable[[float], bool]
 
@@ -42,6 +45,8 @@ def connect(wait: Wait) -> None:
 
 def sleep(seconds: float, /) -> None:
     """Do nothing for a while, as `time.sleep` does."""
+    if seconds != seconds:
+        raise ValueError("Invalid value NaN (not a number)")
     if seconds < 0:
         raise ValueError("sleep length must be non-negative")
     end = _monotonic() + seconds
@@ -73,6 +78,23 @@ class _Loop(base_events.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._selector = _Selector()
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
+        """Without threads it is done on the spot; an executor of the caller's own is his affair."""
+        if executor is not None:
+            return super().run_in_executor(executor, func, *args)
+        future = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as failure:
+            future.set_exception(failure)
+        return future
+
+    async def create_connection(self, *_: Any, **__: Any) -> Any:
+        """There is nothing to connect to."""
+        offline.refuse_network()
+
+    create_datagram_endpoint = create_server = create_unix_connection = sock_connect = create_connection
 
     def _process_events(self, event_list: list[object]) -> None:
         pass

@@ -57,7 +57,6 @@ def test_the_environment_is_only_what_belljar_sets(monkeypatch, host):
     }  # fmt: skip
 
 
-@pytest.mark.xfail(reason="sys.executable names the folder in which the snapshot was built")
 def test_nothing_inside_names_a_folder_of_the_host(wasm: Sandbox, host):
     said = wasm.run(
         "import os, sys, sysconfig, site, platform, json\n"

@@ -107,7 +107,7 @@ def test_sleeping_takes_its_time_and_no_processor(bare: Sandbox):
     [
         ("-1", "ValueError"),
         ("'x'", "TypeError"),
-        pytest.param("float('nan')", "ValueError", marks=pytest.mark.xfail(reason="NaN is taken for no time at all")),
+        ("float('nan')", "ValueError"),
     ],
 )
 def test_sleep_refuses_what_sleep_refuses(bare: Sandbox, code: str, error: str):

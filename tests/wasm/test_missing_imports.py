@@ -97,7 +97,7 @@ def test_with_the_index_out_of_reach_nothing_is_claimed(wasm: Sandbox):
 
 @pytest.mark.usefixtures("no_index")
 def test_a_sandbox_without_packages_says_that_it_was_made_so(bare: Sandbox):
-    assert "was made without (packages='none')" in hint(bare, "pandas")
+    assert "was made with packages='none'" in hint(bare, "pandas")
 
 
 @pytest.mark.usefixtures("no_index")

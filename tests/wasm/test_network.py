@@ -24,17 +24,9 @@ CLIENTS = {
     "an XMLHttpRequest": "import js\nrequest = js.XMLHttpRequest.new()\nrequest.open('GET', _args[2])",
     "a WebSocket": "import js\njs.WebSocket.new(_args[2].replace('http', 'ws'))",
 }
-UNTOLD = {
-    "asyncio": "the loop has no connections and says NotImplementedError",
-    "an XMLHttpRequest": "what refuses is an arrow function, which is no constructor",
-    "a WebSocket": "what refuses is an arrow function, which is no constructor",
-}
 
 
-@pytest.mark.parametrize(
-    "client",
-    [pytest.param(name, marks=pytest.mark.xfail(reason=UNTOLD[name]) if name in UNTOLD else ()) for name in CLIENTS],
-)
+@pytest.mark.parametrize("client", CLIENTS)
 def test_a_client_fails_at_once_and_is_told_the_setting(wasm: Sandbox, listener, client: str):
     wasm.run("import requests, httpx, pandas")  # not to be counted
     began = time.monotonic()
@@ -64,7 +56,6 @@ def test_nothing_reaches_a_listener_by_whatever_javascript_has(wasm: Sandbox, li
     wasm.reset()
 
 
-@pytest.mark.xfail(reason="a rejection that nobody handles ends the worker, and with it the sandbox")
 @pytest.mark.parametrize(
     "script", ["Promise.reject(new Error('unkept'))", "queueMicrotask(() => { throw new Error('late') })"]
 )

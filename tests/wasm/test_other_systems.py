@@ -58,13 +58,11 @@ def test_it_runs_where_the_native_engine_cannot_even_be_imported():
     assert in_another_world(ELSEWHERE + USE.replace("ENGINE", "'wasm'")) == ("works", "")
 
 
-@pytest.mark.xfail(reason="the registry imports the native engine to ask it, also where it cannot be")
 @pytest.mark.usefixtures("host")
 def test_auto_is_wasm_there():
     assert in_another_world(ELSEWHERE + USE.replace("ENGINE", "'auto'")) == ("works", "")
 
 
-@pytest.mark.xfail(reason="compose.py calls os.register_at_fork, which Windows does not have")
 @pytest.mark.usefixtures("host")
 def test_it_runs_where_there_is_no_fork():
     assert in_another_world(ELSEWHERE + NO_FORK + USE.replace("ENGINE", "'wasm'")) == ("works", "")

@@ -14,14 +14,9 @@ RECURSIONS = {
     "through getattr": "class A:\n    def __getattr__(self, name): return getattr(self, name)\nA().x",
     "through calls": "class A:\n    def __call__(self): return self()\nA()()",
 }
-SHALLOW = "V8's stack is too small for a thousand calls through compiled code; --stack-size=3000 is enough"
-CASES = [
-    pytest.param(code, id=name, marks=pytest.mark.xfail(reason=SHALLOW, strict=False) if "through" in name else ())
-    for name, code in RECURSIONS.items()
-]
 
 
-@pytest.mark.parametrize("code", CASES)
+@pytest.mark.parametrize("code", RECURSIONS.values(), ids=RECURSIONS)
 def test_endless_recursion_is_an_error_and_the_next_run_works(bare: Sandbox, code: str):
     bare.run("1")  # tells about an end that another case may have caused
     ran = bare.run(code)

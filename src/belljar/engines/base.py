@@ -136,6 +136,8 @@ class KernelProcess(Protocol):
     def degraded(self) -> tuple[str, ...]:
         """The layers that are missing with the operator's leave."""
 
+    rehearsals: int  # of a first run, for a sandbox in the pool: as many as make it fast
+
     @property
     def alive(self) -> bool:
         """Whether a kernel is there to take Requests."""
@@ -203,8 +205,8 @@ class Engine(Protocol):
             PackageError: with the reason; nothing is left behind then.
         """
 
-    def explain_import(self, module: str, environment: Environment, policy: Policy) -> str:
-        """What to do about an import that failed. Blocks while an index is asked; never raises."""
+    async def explain_import(self, module: str, environment: Environment, policy: Policy) -> str:
+        """What to do about an import that failed. May take seconds, while an index is asked; never raises."""
 
     async def check(self) -> EngineHealth:
         """Prove each layer by trying to break it; cached where the proof still holds."""

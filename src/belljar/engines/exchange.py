@@ -19,13 +19,14 @@ class Exchange:
         self.on_event: OnEvent | None = None
         self.done: asyncio.Future[Event | None] | None = None  # None: the kernel ended instead
         self._waiter: asyncio.Future[Event | None] | None = None  # who may leave; the answer is taken all the same
-        self.code: int | None = None  # with which a kernel said that it ends, while its process goes on
         self._reader = FrameReader()
 
     def open(self, number: int, on_event: OnEvent) -> asyncio.Future[Event | None]:
         """A Request goes out; the future has its final Event, and may be cancelled without harm to the answer."""
         self.open_id, self.on_event = number, on_event
         self.done, self._waiter = self.loop.create_future(), self.loop.create_future()
+        if self.ended.done():
+            self._answer(None)
         return self._waiter
 
     def abandon(self) -> None:
@@ -40,6 +41,8 @@ class Exchange:
 
     def take(self, data: bytes) -> None:
         """Bytes from the kernel."""
+        if self.ended.done():
+            return
         try:
             events = self._reader.feed(data)
             self.before_events()
@@ -66,9 +69,6 @@ class Exchange:
             return
         if event["type"] == "hello" and not self.hello.done():
             self.hello.set_result(event)
-        elif event["type"] == "ended" and type(event.get("code")) is int:
-            self.code = event["code"] & 0xFF
-            self.end(None)
         elif event["id"] != self.open_id or self.on_event is None or self.done is None or self.done.done():
             raise BrokenProtocol("an event that answers no request")
         elif event["type"] == "done":

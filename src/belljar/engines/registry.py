@@ -50,6 +50,8 @@ class Registry:
             return self._auto
         reports: list[EngineHealth] = []
         for candidate in FACTORIES:
+            if candidate == "native" and sys.platform != "linux":
+                continue
             engine = self.get(candidate)
             health = await engine.check()
             if health.available and (not health.missing or self.settings.allow_degraded):

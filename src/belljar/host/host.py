@@ -76,6 +76,8 @@ class Host:
         Raises:
             StartFailed: when that does not come about.
         """
+        if not self.settings.pool_size:
+            raise StartFailed("no sandboxes are kept ready: BELLJAR_POOL_SIZE is 0")
         engine = await self.registry.choose(engine_name)
         self._prepare_more(engine, environment)
         key = (engine.name, environment.digest)

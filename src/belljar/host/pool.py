@@ -88,7 +88,7 @@ class Pool:
                 await process.close()
                 raise
             self._ready.append(process)
-        except (SandboxError, KernelExited):
+        except (SandboxError, KernelExited, OSError):
             return  # a sandbox that somebody waits for will say why
         finally:
             self._coming -= 1

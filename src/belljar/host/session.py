@@ -123,8 +123,9 @@ class Session:
         """Forget every variable; the workspace stays."""
         async with self._turn:
             self._check_open()
-            await self.renew()
-            self._count, self._lost, self._news = 0, None, None
+            kept = await self.renew()
+            self._count, self._lost = 0, None
+            self._news = None if kept else "a fresh Python was started, as asked, but the files are lost"
 
     async def complete(self, code: str, cursor: int) -> list[Completion]:
         """Ways to go on from the cursor."""
@@ -183,9 +184,8 @@ class Session:
         if error is not None and error.code == "MODULE_NOT_FOUND":
             named = _MODULE.search(error.value)
             name = named[1] if named else ""
-            error.hint = self._supply.reasons.get(name.partition(".")[0]) or await asyncio.to_thread(
-                self.engine.explain_import, name, self.spec.environment, self.spec.policy
-            )
+            reason = self._supply.reasons.get(name.partition(".")[0])
+            error.hint = reason or await self.engine.explain_import(name, self.spec.environment, self.spec.policy)
 
     def _begin_stop(self, by: StoppedBy) -> asyncio.Task[None]:
         """Stop the run, unless that has begun."""
@@ -281,7 +281,7 @@ def configuration(process: KernelProcess, spec: Spec, warm: bool) -> dict[str, A
         "path": spec.environment.path,
         "data_bytes": int(spec.limits.memory_mb * (1 << 20) * DATA_SHARE),
         "results_bytes": RESULTS_BYTES,
-        "warm": warm,
+        "warm": process.rehearsals if warm else 0,
     }
 
 

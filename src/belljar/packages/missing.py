@@ -102,15 +102,15 @@ def _typo(top: str, has: Mapping[str, str]) -> str | None:
         return None
     candidates = {name for name in STANDARD | has.keys() | WELL_KNOWN if not name.startswith("_")}
     lowered = {name.lower(): name for name in sorted(candidates)}
-    close = difflib.get_close_matches(top.lower(), lowered, n=5, cutoff=CLOSE)
+    close = [lowered[name] for name in difflib.get_close_matches(top.lower(), lowered, n=5, cutoff=CLOSE)]
     if not close:
         return None
+    nearest = min(close, key=lambda name: (-_likeness(top, name), name not in has, name not in WELL_KNOWN, name))
+    return f"No module is named {top!r}; did you mean {nearest!r}?"
 
-    def likelihood(name: str) -> tuple[float, bool]:  # `runpy` is as near to `nunpy` as `numpy` is, and nobody means it
-        nearness = difflib.SequenceMatcher(None, name, top.lower()).ratio()
-        return nearness, lowered[name] in has or lowered[name] in WELL_KNOWN
 
-    return f"No module is named {top!r}; did you mean {lowered[max(close, key=likelihood)]!r}?"
+def _likeness(left: str, right: str) -> float:
+    return difflib.SequenceMatcher(None, left.lower(), right.lower()).ratio()
 
 
 def _by_the_policy(top: str, policy: Policy) -> str | None:

@@ -176,7 +176,7 @@ def own_name() -> str:
 def _sweep(folder: Path) -> None:
     """Take away what processes left that are no more."""
     for left in folder.glob(f"{PREFIX}*-*"):
-        pid, _, started = left.name.removeprefix(PREFIX).partition("-")
+        pid, started, *_ = left.name.removeprefix(PREFIX).split("-")
         if pid.isdecimal() and started.isdecimal() and _start_time(int(pid)) != int(started):
             for group in (*left.glob("*/"), left):
                 with contextlib.suppress(OSError):

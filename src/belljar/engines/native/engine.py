@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import resource
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -28,6 +29,7 @@ from belljar.settings import Settings
 
 NAME = "native"
 OPEN_FILES = 65_536
+_engines = itertools.count()
 
 
 class NativeEngine:
@@ -44,6 +46,7 @@ class NativeEngine:
         self._reserves: dict[str, Reserve] = {}
         self._hierarchy: cgroups.Hierarchy | None = None
         self._looked_for_cgroups = False
+        self._number = next(_engines)
         self._admission: asyncio.Task[tuple[str, ...]] | None = None
 
     def environment(self, policy: Policy, progress: Progress | None = None, python: str | None = None) -> Environment:
@@ -76,13 +79,14 @@ class NativeEngine:
         budget = Budget.of(longest if seconds is None else min(seconds, longest), self.settings.install_mb * 1_000_000)
         return layers.extend(environment, requirements, uv.Uv(self.settings), self.settings, budget)
 
-    def explain_import(self, module: str, environment: Environment, policy: Policy) -> str:
+    async def explain_import(self, module: str, environment: Environment, policy: Policy) -> str:
         """Tells a typo, no such package, no wheel and no index apart."""
         from belljar.packages import missing
         from belljar.packages.modules import modules_of
 
-        modules = modules_of(environment)
-        return missing.explain(module, engine=NAME, settings=self.settings, modules=modules, policy=policy)
+        modules = await asyncio.to_thread(modules_of, environment)
+        ask = partial(missing.explain, module, engine=NAME, settings=self.settings, modules=modules, policy=policy)
+        return await asyncio.to_thread(ask)
 
     async def check(self) -> EngineHealth:
         """Prove each layer by trying to break it; the proof is kept as long as it holds."""
@@ -181,11 +185,16 @@ class NativeEngine:
             self._looked_for_cgroups = False  # it may have been taken away: look again next time
             raise StartFailed(f"no control group could be made for the sandbox: {failure}") from failure
 
+    @property
+    def _group_name(self) -> str:
+        """A parent group of its own for each engine of this process."""
+        return cgroups.own_name() + (f"-{self._number}" if self._number else "")
+
     def _cgroups(self, jail: Jail) -> cgroups.Hierarchy | None:
         if not self._looked_for_cgroups:
             self._looked_for_cgroups = True
             try:
-                self._hierarchy = cgroups.find(cgroups.own_name(), jail.process.pid)
+                self._hierarchy = cgroups.find(self._group_name, jail.process.pid)
             except cgroups.NoCgroups:
                 self._hierarchy = None
         return self._hierarchy

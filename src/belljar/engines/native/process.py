@@ -33,6 +33,7 @@ class NativeProcess:
     def __init__(
         self, jail: Jail, find_jail: FindJail, home: Keeper | Group | None, spec: Spec, degraded: tuple[str, ...]
     ) -> None:
+        self.rehearsals = 1  # each touches, and so unshares, memory
         self.jail = jail
         self._find_jail = find_jail
         self.keeper = home if isinstance(home, Keeper) else None

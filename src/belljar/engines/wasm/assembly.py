@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -19,9 +19,9 @@ from belljar.engines.wasm.deno import build_command, find_deno
 from belljar.engines.wasm.pack import Packing
 from belljar.errors import StartFailed
 from belljar.packages.lock import alone
+from belljar.packages.progress import Progress
 from belljar.packages.pyodide import PyodideSet
 
-Progress = Callable[[str, float | None], None]
 SNAPSHOTS = ("base", "science")
 PACK = ("packages.json", "packages.bin")
 BUILD_TIMEOUT_S = 600
@@ -72,7 +72,7 @@ def _digest(pyodide: PyodideSet, deno: Path) -> str:
 def _scripts() -> Iterator[tuple[str, str]]:
     folder = resources.files(__package__) / "runtime"
     for path in sorted(folder.iterdir(), key=lambda path: path.name):
-        if path.name.endswith(".ts") and not path.name.endswith(".d.ts"):
+        if path.name.endswith((".ts", ".py")) and not path.name.endswith(".d.ts"):
             yield path.name, path.read_text(encoding="utf-8")
 
 
@@ -106,7 +106,8 @@ def _copy_scripts(pyodide: PyodideSet, deno: Path, folder: Path) -> None:
     sources.mkdir()
     for name, text in _scripts():
         (sources / name).write_text(text, encoding="utf-8")
-    names = [name for name, _ in _scripts()]
+    shutil.copyfile(sources / "compiled.py", folder / "compiled.py")
+    names = [name for name, _ in _scripts() if name.endswith(".ts")]
     run_script([str(deno), "transpile", "--quiet", "--no-config", "--no-check", "--outdir", "out", *names], sources)
     for path in (sources / "out").iterdir():
         script = path.read_text(encoding="utf-8")
@@ -121,13 +122,18 @@ def _pack_kernel(folder: Path) -> None:
 
 def _pack_packages(pyodide: PyodideSet, deno: Path, folder: Path, progress: Progress) -> None:
     """The pack of all packages with their compiled modules. It outlives changes of the kernel and of our scripts."""
-    parts = [GENERATION, pyodide.digest, dict(_scripts())["compile.ts"], repr(patches.PATCHES)]
+    parts = [GENERATION, pyodide.digest, dict(_scripts())["compiled.py"], repr(patches.PATCHES)]
     kept = folder.parent / f"packages-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:16]}"
     if not kept.exists():
         _compile_packages(pyodide, deno, folder, progress)
-        kept.mkdir(exist_ok=True)
+        whole = folder / "packages"
+        whole.mkdir()
         for name in PACK:
-            (folder / name).rename(kept / name)
+            (folder / name).rename(whole / name)
+        try:
+            whole.rename(kept)
+        except OSError:  # somebody else was faster
+            shutil.rmtree(whole)
     for name in PACK:
         _link(kept / name, folder / name)
 
@@ -172,11 +178,18 @@ def _build_snapshot(deno: Path, folder: Path, name: str) -> int:
 def run_script(command: list[str], folder: Path | None = None) -> str:
     """Run one of our own scripts, with nothing of our environment but what Deno needs to keep its own files."""
     env = {name: os.environ[name] for name in ("HOME", "SYSTEMROOT", "LOCALAPPDATA", "TMPDIR") if name in os.environ}
-    ended = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env | {"NO_COLOR": "1"},
-        timeout=BUILD_TIMEOUT_S, cwd=folder,
-    )  # fmt: skip
+    try:
+        ended = _ended(command, env, folder)
+    except (OSError, subprocess.TimeoutExpired) as failure:
+        raise StartFailed(f"the WebAssembly runtime could not be prepared: {failure}") from failure
     if ended.returncode:
         words = (ended.stderr or ended.stdout).strip()[-800:]
         raise StartFailed(f"the WebAssembly runtime could not be prepared: {' '.join(command[-2:])}: {words}")
     return ended.stdout
+
+
+def _ended(command: list[str], env: dict[str, str], folder: Path | None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env | {"NO_COLOR": "1"},
+        timeout=BUILD_TIMEOUT_S, cwd=folder,
+    )  # fmt: skip

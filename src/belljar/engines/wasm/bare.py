@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 from belljar.engines.base import Exit, Sample
+from belljar.engines.wasm.deno import ENVIRONMENT
 from belljar.engines.wasm.runner import OnOutput, Said
 from belljar.errors import StartFailed
 
@@ -41,10 +43,13 @@ class BareRunner(asyncio.SubprocessProtocol):
         try:
             await runner.loop.subprocess_exec(
                 lambda: runner, *argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                env=_environment(), cwd=Path(argv[0]).anchor,
+                env={**ENVIRONMENT, **_system()}, cwd=Path(argv[0]).anchor,
             )  # fmt: skip
         except OSError as failure:
             raise StartFailed(f"deno could not be started: {failure}") from failure
+        runner._forbid_files()
+        if await asyncio.to_thread(_usage, os.getpid()) is None:
+            runner.degraded = ("memory beside Python's",)
         runner._watch = runner.loop.create_task(runner._watch_memory())
         return runner
 
@@ -79,7 +84,7 @@ class BareRunner(asyncio.SubprocessProtocol):
 
     def sample(self) -> Sample:
         """Processor time and the most memory that was seen."""
-        if self._transport is not None and not self.exit.done():
+        if self._transport is not None and not self.exit.done() and os.path.exists("/proc/self/stat"):
             used = _usage(self._transport.get_pid())
             if used is not None:
                 self._sample = Sample(used[0], max(self._sample.peak_memory_bytes, used[1]))
@@ -103,12 +108,23 @@ class BareRunner(asyncio.SubprocessProtocol):
         if self._transport is not None:
             self._transport.close()
 
+    def _forbid_files(self) -> None:
+        """No file can grow by a single byte, whatever Deno thinks of on its own. Only Linux can be told from here."""
+        if sys.platform == "linux" and self._transport is not None:
+            import resource
+
+            with contextlib.suppress(OSError):
+                resource.prlimit(self._transport.get_pid(), resource.RLIMIT_FSIZE, (0, 0))
+
     async def _watch_memory(self) -> None:
         """What WebAssembly's own limit does not bound, such as JavaScript's buffers, is bounded here."""
         while not self.exit.done():
             await asyncio.sleep(WATCH_EVERY_S)
-            used = _usage(self._transport.get_pid()) if self._transport is not None else None
-            if used is not None and used[1] > self._memory_bytes:
+            used = await asyncio.to_thread(_usage, self._transport.get_pid()) if self._transport is not None else None
+            if used is None:
+                continue
+            self._sample = Sample(used[0], max(self._sample.peak_memory_bytes, used[1]))
+            if used[1] > self._memory_bytes:
                 self._is_over_memory = True
                 await self.kill()
 
@@ -130,6 +146,6 @@ def _usage(pid: int) -> tuple[float, int] | None:
     return None
 
 
-def _environment() -> dict[str, str]:
-    """Nothing, but what Windows itself needs to start a process."""
+def _system() -> dict[str, str]:
+    """What Windows itself needs to start a process."""
     return {"SYSTEMROOT": os.environ["SYSTEMROOT"]} if "SYSTEMROOT" in os.environ else {}

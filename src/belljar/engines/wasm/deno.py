@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
-import sys
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from belljar.errors import EngineUnavailable
+from belljar.errors import EngineUnavailable, PackageError, StartFailed
+from belljar.packages.programs import find_program
 
 PAGES_PER_MB = 16  # of WebAssembly's memory, 64 KiB each
+STACK_KB = 2500  # V8's default ends before Python's own limit of recursion does
+
+# No folder for caches of its own, and no graphics driver: both are there without any permission.
+ENVIRONMENT = {"DENO_DIR": f"{os.devnull}/none", "DENO_WEBGPU_BACKEND": "none", "NO_COLOR": "1"}
 
 
 def find_deno() -> Path:
@@ -19,21 +23,23 @@ def find_deno() -> Path:
     Raises:
         EngineUnavailable: when there is none.
     """
-    name = "deno.exe" if sys.platform == "win32" else "deno"
-    beside = Path(sys.executable).parent / name
-    found = beside if beside.exists() else shutil.which("deno")
-    if found is None:
-        raise EngineUnavailable("deno is missing, which comes with Belljar: `pip install deno`")
-    return Path(found)
+    try:
+        return Path(find_program("deno"))
+    except PackageError as missing:
+        raise EngineUnavailable(str(missing)) from None
 
 
 def sandbox_command(deno: str, folder: str, memory_mb: int, options: Mapping[str, object]) -> tuple[str, ...]:
     """What starts one sandbox. Every permission is denied by name, whatever a later Deno may allow by default."""
+    if "," in folder:
+        raise StartFailed(f"Deno cannot be given a folder with a comma in its name: {folder}; use another one")
+    pages = memory_mb * PAGES_PER_MB
     denied = ("write", "net", "env", "run", "ffi", "sys", "import")
     return (
         deno, "run", "--quiet", "--no-prompt", "--no-config", "--no-lock", "--no-remote", "--no-npm", "--cached-only",
         "--no-code-cache", f"--allow-read={folder}", *(f"--deny-{name}" for name in denied),
-        f"--v8-flags=--wasm-max-mem-pages={memory_mb * PAGES_PER_MB}", f"{folder}/control.js", json.dumps(options),
+        f"--v8-flags=--wasm-max-mem-pages={pages},--stack-size={STACK_KB}", f"{folder}/control.js",
+        json.dumps({**options, "memoryPages": pages}),
     )  # fmt: skip
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +14,7 @@ from belljar.engines.base import EngineHealth, KernelProcess, Spec
 from belljar.engines.confinement import Confinement, Program
 from belljar.engines.wasm.assembly import Runtime, is_assembled, runtime_of
 from belljar.engines.wasm.bare import BareRunner
-from belljar.engines.wasm.deno import sandbox_command
+from belljar.engines.wasm.deno import ENVIRONMENT, sandbox_command
 from belljar.engines.wasm.health import Health
 from belljar.engines.wasm.jailed import JailedRunner
 from belljar.engines.wasm.layer import pack_layer
@@ -33,9 +35,11 @@ THREADS = 96
 LAYER_MB = 64  # packages that are added live in memory
 PYTHON = "3.14"
 HEADROOM_BYTES = 16 << 20  # a snapshot that leaves less than this to the code is not worth having
+MOST_MEMORY_MB = 4096
+MOST_EXPLANATIONS = 4  # that wait; a flood of imports that fail is not worth more
+ASK_JAIL_EVERY_S = 60
 START_CPUS = 1  # V8 compiles beside the thread that boots
 INSIDE, DENO_INSIDE = "/runtime", "/deno/deno"
-ENVIRONMENT = {"DENO_DIR": "/nowhere", "NO_COLOR": "1"}
 
 
 class WasmEngine:
@@ -47,7 +51,10 @@ class WasmEngine:
     def __init__(self, settings: Settings, confinement: Confinement | None) -> None:
         self.settings = settings
         self._confinement = confinement
-        self._is_jailed: asyncio.Task[bool] | None = None
+        self._has_jail = False
+        self._ask_again_at = 0.0
+        self._explaining = ThreadPoolExecutor(1, "belljar-explain")  # one at a time: each may be a process of its own
+        self._explanations = 0
         self._runtime: Runtime | None = None
         self._health = Health(self)
 
@@ -79,12 +86,24 @@ class WasmEngine:
         finish = partial(pack_layer, runtime=runtime)
         return layers.extend(environment, requirements, client, self.settings, budget, finish)
 
-    def explain_import(self, module: str, environment: Environment, policy: Policy) -> str:
+    async def explain_import(self, module: str, environment: Environment, policy: Policy) -> str:
         """Tells a typo, no such package, no build for this engine and no index apart."""
-        modules = modules_of_layer(environment)
-        if environment.site is not None:
-            modules = pyodide.known_modules(self.settings.cache_dir) | modules
-        return missing.explain(module, engine=NAME, settings=self.settings, modules=modules, policy=policy)
+        if environment.site is None:
+            return "this sandbox has Python alone: it was made with packages='none'"
+        if self._explanations >= MOST_EXPLANATIONS:
+            return "it is not preinstalled (`belljar packages list --engine wasm`)"
+        self._explanations += 1
+        modules = pyodide.known_modules(self.settings.cache_dir) | modules_of_layer(environment)
+        try:
+            ask = partial(missing.explain, module, engine=NAME, settings=self.settings, modules=modules, policy=policy)
+            return await asyncio.get_running_loop().run_in_executor(self._explaining, ask)
+        finally:
+            self._explanations -= 1
+
+    @property
+    def snapshot_failures(self) -> tuple[str, ...]:
+        """Why sandboxes boot plainly, if they do."""
+        return self._runtime.failures if self._runtime else ()
 
     async def check(self) -> EngineHealth:
         """Prove the wall by trying to break it, where the runtime is there already."""
@@ -92,6 +111,8 @@ class WasmEngine:
 
     async def start(self, spec: Spec) -> KernelProcess:
         """Start a process from the largest snapshot that its memory has room for."""
+        if spec.limits.memory_mb > MOST_MEMORY_MB:
+            raise InvalidRequest(f"memory_mb must be at most {MOST_MEMORY_MB} on the wasm engine, which has 32 bits")
         process = WasmProcess(partial(self.launch, spec), spec.environment, spec.limits)
         await process.start()
         return process
@@ -109,15 +130,18 @@ class WasmEngine:
         """Nothing: every process boots from its snapshot."""
 
     async def close(self) -> None:
-        """Nothing is kept between sandboxes."""
+        """Nothing is kept between sandboxes but a thread."""
+        self._explaining.shutdown(wait=False, cancel_futures=True)
 
     async def jail(self) -> Confinement | None:
         """Whoever lends us walls here; None when their own engine is not whole on this machine."""
         if self._confinement is None:
             return None
-        if self._is_jailed is None:
-            self._is_jailed = asyncio.ensure_future(_is_whole(self._confinement))
-        return self._confinement if await asyncio.shield(self._is_jailed) else None
+        if not self._has_jail and time.monotonic() >= self._ask_again_at:
+            health = await self._confinement.check()
+            self._has_jail = health.available and (not health.missing or self.settings.allow_degraded)
+            self._ask_again_at = time.monotonic() + ASK_JAIL_EVERY_S
+        return self._confinement if self._has_jail else None
 
     async def launch(self, spec: Spec, environment: Environment, on_output: OnOutput) -> Runner:
         """Start one Deno for a spec, and what it imports from now."""
@@ -139,7 +163,11 @@ class WasmEngine:
         argv = sandbox_command(DENO_INSIDE, INSIDE, limits.memory_mb, options)
         folders = {INSIDE: runtime.folder, DENO_INSIDE: runtime.deno.resolve()}
         confined = await jail.confine(Program(argv, folders, ENVIRONMENT, overhead, THREADS, START_CPUS), spec)
-        return await JailedRunner.attach(confined, on_output)
+        try:
+            return await JailedRunner.attach(confined, on_output)
+        except BaseException:
+            await confined.close()
+            raise
 
     def _assemble(self, progress: Progress) -> Runtime:
         found = pyodide.pyodide_set(self.settings.cache_dir, self.settings, part_of(progress, 0.0, 0.5))
@@ -152,11 +180,6 @@ def snapshot_for(runtime: Runtime, spec: Spec) -> str | None:
     wanted = ("science", "base") if is_warm else ("base",)
     room = (spec.limits.memory_mb << 20) - HEADROOM_BYTES
     return next((name for name in wanted if runtime.snapshots.get(name, room + 1) <= room), None)
-
-
-async def _is_whole(confinement: Confinement) -> bool:
-    health = await confinement.check()
-    return health.available and not health.missing
 
 
 def _check_python(asked: str | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from belljar.engines.base import EngineHealth, Layer, Spec, ignore
+from belljar.engines.base import EngineHealth, KernelExited, Layer, Spec, ignore
 from belljar.engines.wasm.deno import find_deno
 from belljar.errors import SandboxError
 from belljar.limits import Limits
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from belljar.engines.wasm.engine import WasmEngine
 
 PROBE_LIMITS = Limits(timeout_s=30, memory_mb=64, disk_mb=4)
-_BOMB = """
+SLOW = "none: sandboxes start slowly until the cache's `wasm` folder is removed and prepared anew"
+_BOMB_CODE = """
 blocks = []
 try:
     while len(blocks) < 64: blocks.append(bytearray(4 << 20))
@@ -24,6 +25,7 @@ except MemoryError:
     blocks.clear()
 count
 """
+_BOMB = {"type": "run", "count": 1, "code": _BOMB_CODE, "env": {}}
 
 
 class Health:
@@ -60,10 +62,15 @@ class Health:
             return EngineHealth("wasm", False, (*layers, Layer("permissions", False, str(failure))))
         try:
             layers.append(Layer("permissions", True, f"read, write, spawn, connect, import refused; {where}"))
-            done = await process.request({"type": "run", "count": 1, "code": _BOMB, "env": {}}, ignore)
+            done = await asyncio.wait_for(process.request(_BOMB, ignore), PROBE_LIMITS.timeout_s)
             count = done.get("value")
             holds = type(count) is int and count * 4 < PROBE_LIMITS.memory_mb
-            layers.append(Layer("memory", holds, f"a memory bomb was stopped: {holds}"))
+            layers.append(
+                Layer("memory", holds, "a memory bomb was stopped" if holds else "a memory bomb was not stopped")
+            )
+            layers += [Layer("snapshot", True, f"{SLOW}: {failure}") for failure in self._engine.snapshot_failures]
+        except (KernelExited, TimeoutError) as failure:
+            layers.append(Layer("memory", False, f"a memory bomb ended otherwise: {failure}"))
         finally:
             await process.close()
         return EngineHealth("wasm", True, tuple(layers))

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Iterator
 from typing import Any
 
 from belljar.engines.base import Event
 from belljar.engines.channel import BrokenProtocol, FrameReader
 
-LEAVE_TIMEOUT_S = 10
+END_TIMEOUT_S = 3  # until Python has ended
+HAND_OVER_TIMEOUT_S = 30  # until the files are here
+LONGEST_PATH = 4096
 FIELDS = {"path": (str,), "mode": (int,), "modified": (int, float), "append": (bool,), "data": (str,)}
-MAX_FRAMES = 200_000
+FRAMES_PER_MB, LEAST_FRAMES = 257, 2048  # as many files as fit, and a frame for each piece of the large ones
+FOLDER, FILE, KIND, PERMISSIONS = 0o40000, 0o100000, 0o170000, 0o7777
+USUAL = {FOLDER | 0o755, FILE | 0o644}
 
 Restore = dict[str, Any]
 
@@ -19,10 +24,12 @@ Restore = dict[str, Any]
 class Leaving:
     """Takes the bytes of a process that was told to leave: nothing counts until the marker that only we know."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, disk_mb: int) -> None:
         self.marker = secrets.token_bytes(32)
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.files: asyncio.Future[list[Restore] | None] = asyncio.get_running_loop().create_future()
-        self._left_bytes = max_bytes * 4 // 3 + (1 << 20)  # in base64
+        self._left_frames = FRAMES_PER_MB * disk_mb + LEAST_FRAMES
+        self._left_bytes = (disk_mb << 20) * 4 // 3 + (1 << 20)  # in base64
         self._buffer = b""
         self._reader: FrameReader | None = None
         self._restores: list[Restore] = []
@@ -42,6 +49,8 @@ class Leaving:
 
     def give_up(self) -> None:
         """The process ended, or told nonsense: the files are lost."""
+        if not self.ended.done():
+            self.ended.set_result(None)
         if not self.files.done():
             self.files.set_result(None)
 
@@ -51,6 +60,7 @@ class Leaving:
         self._buffer = b"" if found else self._buffer[-len(self.marker) :]
         if found:
             self._reader = FrameReader()
+            self.ended.set_result(None)
         return rest
 
     def _on_event(self, event: Event) -> None:
@@ -61,8 +71,22 @@ class Leaving:
         is_whole = all(type(event.get(name)) in kinds for name, kinds in FIELDS.items())
         if event["type"] != "file" or not is_whole or not isinstance(target, str | None):
             raise BrokenProtocol("not a file")
+        if max(len(event["path"]), len(target or "")) > LONGEST_PATH:
+            raise BrokenProtocol("no such path")
         self._left_bytes -= len(event["data"])
-        if self._left_bytes < 0 or len(self._restores) >= MAX_FRAMES:
+        self._left_frames -= 1
+        if self._left_bytes < 0 or self._left_frames < 0:
             raise BrokenProtocol("more files than there can be")
         restore = {name: event[name] for name in FIELDS} | ({"target": target} if target is not None else {})
         self._restores.append({"type": "file_restore", **restore})
+
+
+def in_order(restores: list[Restore]) -> Iterator[Restore]:
+    """What puts files back: everything first, as its owner may write it, then the modes, the deepest first."""
+    modes: dict[str, int] = {}
+    for restore in restores:
+        yield restore
+        if restore["mode"] not in USUAL and "target" not in restore:
+            modes[restore["path"]] = restore["mode"]
+    for path in reversed(modes):
+        yield {"type": "file_mode", "path": path, "mode": modes[path] & PERMISSIONS}

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from belljar.engines import exits
 from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, ignore
 from belljar.engines.channel import encode
-from belljar.engines.exchange import Exchange
 from belljar.engines.wasm.layer import layer_requests
-from belljar.engines.wasm.leaving import LEAVE_TIMEOUT_S, Leaving, Restore
+from belljar.engines.wasm.leaving import END_TIMEOUT_S, HAND_OVER_TIMEOUT_S, Leaving, Restore, in_order
+from belljar.engines.wasm.python import PythonExchange
 from belljar.engines.wasm.runner import OnOutput, Runner
 from belljar.engines.wasm.workspace import MemoryWorkspace
-from belljar.errors import SandboxClosed, StartFailed
+from belljar.errors import FileError, SandboxClosed, StartFailed
 from belljar.limits import Limits
 from belljar.packages.environment import Environment
 from belljar_kernel import PROTOCOL, digest
@@ -22,6 +23,9 @@ from belljar_kernel import PROTOCOL, digest
 Launch = Callable[[Environment, OnOutput], Awaitable[Runner]]
 
 START_TIMEOUT_S = 60
+ASK_TIMEOUT_S = 15
+REHEARSALS = 20  # until V8 has compiled well what it first compiled fast
+LAST_SIGNAL = 31
 ENVIRONMENT = {
     "HOME": "/home/sandbox", "USER": "sandbox", "LOGNAME": "sandbox", "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8",
     "TMPDIR": "/tmp", "PYTHONDONTWRITEBYTECODE": "1",
@@ -36,16 +40,20 @@ class WasmProcess:
         self._packages = packages
         self.workspace = MemoryWorkspace(self._ask)
         self.environment: Mapping[str, str] = ENVIRONMENT
+        self.rehearsals = REHEARSALS
         self._launch = launch
         self._runner: Runner | None = None
-        self._exchange: Exchange | None = None
+        self._exchange: PythonExchange | None = None
+        self._leaving: Leaving | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
         self._starting = asyncio.Lock()
         self._request_ids = 0
-        self._closing: asyncio.Task[None] | None = None
         self._before = Sample(0.0, 0)  # what processes that were replaced had used
-        self._files: list[Restore] | None = []  # of a process that was ended, for the next; None when they are lost
-        self._leaving: Leaving | None = None
+        self._files: list[Restore] | None = []  # for the next process, until it has them all; None when they are lost
+        self._has_files = False  # whether the process that is there has them all
+        self._are_kept = True
         self._is_spare = False  # up for the sake of the files; its Python counts only after restart()
 
     @property
@@ -56,12 +64,13 @@ class WasmProcess:
     @property
     def alive(self) -> bool:
         """Whether a kernel is there to take Requests."""
-        return not self._is_spare and self._is_up
+        return self._is_ready and not self._is_spare
 
     @property
-    def _is_up(self) -> bool:
+    def _is_ready(self) -> bool:
         return (
             self._closing is None
+            and self._has_files
             and self._runner is not None
             and self._exchange is not None
             and not self._runner.exit.done()
@@ -79,19 +88,20 @@ class WasmProcess:
         except BaseException:
             await self.close()
             raise
+        self._has_files = True
 
     async def request(self, request: dict[str, Any], on_event: OnEvent) -> Event:
         """Send one Request and see it through."""
         async with self._turn:
-            await self.idle()
+            await self._answered()
             if not self.alive:
                 raise KernelExited(await self._exit_facts())
             return await self._exchange_with(request, on_event)
 
     async def idle(self) -> None:
-        """Return when no Request is open."""
-        if self._exchange is not None and self._exchange.done is not None:
-            await asyncio.wait((self._exchange.done,))
+        """Return when no Request is open, and none waits for its turn."""
+        async with self._turn:
+            await self._answered()
 
     async def interrupt(self) -> None:
         """Raise KeyboardInterrupt in the running code; there are no other processes."""
@@ -99,39 +109,23 @@ class WasmProcess:
             self._runner.write(encode({"type": "interrupt"}))
 
     async def kill(self) -> None:
-        """End the process; its files are taken over first, whatever its Python is doing."""
-        runner, exchange = self._runner, self._exchange
-        if runner is None or exchange is None:
-            return
-        if self._leaving is not None:  # it is being ended
-            await asyncio.wait((runner.exit,))
-            return
-        if runner.exit.done():
-            self._files = None
-            return
-        self._leaving = leaving = Leaving(self.limits.disk_mb << 20)
-        exchange.end(None)
-        runner.exit.add_done_callback(lambda _: leaving.give_up())
-        runner.write(encode({"type": "leave", "marker": leaving.marker.hex()}))
-        await asyncio.wait((leaving.files,), timeout=LEAVE_TIMEOUT_S)
-        leaving.give_up()
-        self._files = leaving.files.result()
-        await runner.kill()
+        """End Python, whatever it is doing. Its process goes on for a moment, to hand over the files."""
+        if self._runner is not None and self._exchange is not None:
+            await asyncio.wait((self._end(self._runner, self._exchange).ended,))
 
     async def restart(self) -> bool:
         """A fresh process with the files of the last; False when that could not give them any more."""
         async with self._starting:
-            if not (self._is_spare and self._is_up):
+            if not (self._is_spare and self._is_ready):
                 await self._replace()
-            kept, self._is_spare = self._files is not None, False
-            self._files = []
-            return kept
+            self._is_spare = False
+            return self._are_kept
 
     async def provide(self, environment: Environment) -> None:
         """Mount the packages of another layer; they go in as bytes, since the process can read no file any more."""
         async with self._turn:
-            await self.idle()
-            if self._is_up:
+            await self._answered()
+            if self._is_ready:
                 await self._show_packages(environment)
             self._packages = environment
 
@@ -151,19 +145,9 @@ class WasmProcess:
         async with self._starting:
             await self._drop()
 
-    async def _replace(self) -> None:
-        """Another process, with the files of this one."""
-        await self.kill()
-        await self._drop()
-        if self._closing is not None:
-            raise SandboxClosed("this sandbox was closed; make a new one")
-        await self._start()
-        for restore in self._files or []:
-            await self._exchange_with(restore, ignore)
-
     async def _start(self) -> None:
-        exchange, self._leaving = Exchange(), None
-        self._exchange = exchange
+        exchange = self._exchange = PythonExchange()
+        self._leaving, self._has_files = None, False
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 runner = self._runner = await self._launch(self._packages, self._take)
@@ -172,25 +156,89 @@ class WasmProcess:
         except TimeoutError:
             raise StartFailed(f"the sandbox was not up after {START_TIMEOUT_S} s; is the machine overloaded?") from None
         if not exchange.hello.done():
-            raise StartFailed(f"the WebAssembly sandbox did not come up: {runner.said() or exchange.ended.result()}")
+            await runner.kill()  # all that it wrote has been read then
+            said = runner.said() or exchange.ended.result() or "it ended"
+            raise StartFailed(f"the WebAssembly sandbox did not come up: {said}")
         hello = exchange.hello.result()
         if hello.get("protocol") != PROTOCOL or hello.get("digest") != digest():
             raise StartFailed("the kernel inside is not the one that this Belljar brought; clear the cache folder")
+        exchange.ended.add_done_callback(lambda _: self._on_end(runner, exchange))
         if self._packages.layer is not None:
             await self._show_packages(self._packages)
         runner.settle()
 
+    async def _replace(self) -> None:
+        """Another process, with the files of this one. Its Python does not count until restart() says so."""
+        self._is_spare = True
+        await self.kill()
+        if self._ending is not None:
+            await asyncio.shield(self._ending)
+        await self._drop()
+        if self._closing is not None:
+            raise SandboxClosed("this sandbox was closed; make a new one")
+        await self._start()
+        kept = self._files is not None
+        for restore in in_order(self._files or []):
+            kept = (await self._exchange_with(restore, ignore)).get("failure") is None and kept
+        self._files, self._has_files, self._are_kept = [], True, kept
+
+    def _on_end(self, runner: Runner, exchange: PythonExchange) -> None:
+        """Python ended, or broke the protocol, with or without a Request open."""
+        if runner is self._runner and self._closing is None:
+            self._end(runner, exchange)
+
+    def _end(self, runner: Runner, exchange: PythonExchange) -> Leaving:
+        """Tell a process, once, to end its Python and to hand over the files."""
+        if self._leaving is None:
+            self._leaving = leaving = Leaving(self.limits.disk_mb)
+            exchange.end(None)
+            if runner.exit.done():
+                leaving.give_up()
+            runner.exit.add_done_callback(lambda _: leaving.give_up())
+            runner.write(encode({"type": "leave", "marker": leaving.marker.hex()}))
+            self._ending = asyncio.get_running_loop().create_task(self._take_over(runner, leaving))
+        return self._leaving
+
+    async def _take_over(self, runner: Runner, leaving: Leaving) -> None:
+        await asyncio.wait((leaving.ended,), timeout=END_TIMEOUT_S)
+        if leaving.ended.done():
+            await asyncio.wait((leaving.files,), timeout=HAND_OVER_TIMEOUT_S)
+        await runner.kill()
+        leaving.give_up()
+        if self._has_files:  # else those that it should have been given are still here
+            self._files, self._has_files = leaving.files.result(), False
+
+    async def _drop(self) -> None:
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            self._before = _added(self._before, runner.sample())
+            await runner.close()
+        if self._exchange is not None:
+            self._exchange.end(None)
+
     async def _show_packages(self, environment: Environment) -> None:
-        for request in layer_requests(environment.layer):
-            answer = await self._exchange_with(request, ignore)
-            if failure := answer.get("failure"):
-                raise StartFailed(f"packages cannot be shown to the sandbox: {str(failure)[:200]}")
+        """Raises StartFailed when they cannot be shown; a process that does not even answer is ended."""
+        try:
+            for request in layer_requests(environment.layer):
+                async with asyncio.timeout(ASK_TIMEOUT_S):
+                    answer = await self._exchange_with(request, ignore)
+                if failure := answer.get("failure"):
+                    raise StartFailed(f"packages cannot be shown to the sandbox: {str(failure)[:200]}")
+        except TimeoutError:
+            await self.kill()
+            raise StartFailed("the sandbox did not take its packages, and its Python was ended") from None
+        except KernelExited as ended:
+            raise StartFailed(f"the sandbox's Python ended while it was given its packages: {ended.exit}") from None
 
     def _take(self, data: bytes) -> None:
         if self._leaving is not None:
             self._leaving.take(data)
         elif self._exchange is not None:
             self._exchange.take(data)
+
+    async def _answered(self) -> None:
+        if self._exchange is not None and self._exchange.done is not None:
+            await asyncio.wait((self._exchange.done,))
 
     async def _exchange_with(self, request: dict[str, Any], on_event: OnEvent) -> Event:
         exchange, runner = self._exchange, self._runner
@@ -210,35 +258,32 @@ class WasmProcess:
         exchange.on_event = None
         return done
 
-    async def _drop(self) -> None:
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            self._before = _added(self._before, runner.sample())
-            await runner.close()
-        if self._exchange is not None:
-            self._exchange.end(None)
-
     async def _ask(self, request: dict[str, Any]) -> Event:
         """About files: they can be asked for between the end of one Python and the start of the next."""
         async with self._turn:
-            await self.idle()
+            await self._answered()
             async with self._starting:
-                if not self._is_up and self._closing is None:
+                if not self._is_ready and self._closing is None:
                     await self._replace()
-                    self._is_spare = True
-            return await self._exchange_with(request, ignore)
+            try:
+                async with asyncio.timeout(ASK_TIMEOUT_S):
+                    return await self._exchange_with(request, ignore)
+            except TimeoutError:
+                await self.kill()
+                raise FileError("the sandbox did not answer about its files, and its Python was ended") from None
 
     async def _exit_facts(self) -> Exit:
-        if self._runner is None:
+        runner, exchange = self._runner, self._exchange
+        if runner is None or exchange is None:
             return Exit(broken="it was closed")
-        said = self._exchange.ended.result() if self._exchange and self._exchange.ended.done() else None
-        code = self._exchange.code if self._exchange else None
-        if code is not None:  # it ended by itself; what ended the process then was us
-            facts = Exit(code=code)
+        said = exchange.ended.result() if exchange.ended.done() else None
+        if exchange.code is not None:  # it ended by itself; what ends the process then is us
+            facts = Exit(code=exchange.code)
+        elif runner.exit.done():
+            facts = runner.exit.result()
         else:
-            await asyncio.wait((self._runner.exit,), timeout=5)
-            facts = self._runner.exit.result() if self._runner.exit.done() else Exit(broken="it stopped answering")
-        if facts.code is not None and facts.code > exits.SIGNAL_BASE:  # how a process in WebAssembly ends by a signal
+            facts = Exit(signal=signal.SIGKILL)  # by our own hand: its process only hands over the files
+        if facts.code is not None and 0 < facts.code - exits.SIGNAL_BASE <= LAST_SIGNAL:  # WebAssembly has no other way
             facts = Exit(signal=facts.code - exits.SIGNAL_BASE)
         return Exit(facts.code, facts.signal, facts.out_of_memory, said or facts.broken)
 

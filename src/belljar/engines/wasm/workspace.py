@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
-import binascii
+import contextlib
+import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from belljar.engines.base import Entry, Event, KernelExited, Listing
-from belljar.errors import DiskFull, FileError, FileMissing, FileTooLarge, PathRefused, SandboxClosed
+from belljar.errors import DiskFull, FileError, FileMissing, FileTooLarge, PathRefused, SandboxError
 
 CHUNK_BYTES = 8 << 20
 KINDS = ("file", "directory", "symlink", "other")
+LONGEST_PATH = 4096
+BAD_PARTS = ("", ".", "..")
 
 Ask = Callable[[dict[str, Any]], Awaitable[Event]]
 
@@ -21,15 +25,24 @@ class MemoryWorkspace:
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
+        self._writing = asyncio.Lock()
+        self._clean: asyncio.Future[None] | None = None
 
     async def write(self, path: str, data: bytes) -> None:
         """Create or replace a file, with its parents."""
-        for start in range(0, max(len(data), 1), CHUNK_BYTES):
-            chunk = data[start : start + CHUNK_BYTES]
-            await self._request(
-                "file_write", path, data=base64.b64encode(chunk).decode("ascii"), append=start > 0,
-                last=start + CHUNK_BYTES >= len(data),
-            )  # fmt: skip
+        fresh = f".belljar-{secrets.token_hex(6)}"
+        async with self._writing:
+            try:
+                for start in range(0, max(len(data), 1), CHUNK_BYTES):
+                    chunk = data[start : start + CHUNK_BYTES]
+                    await self._request(
+                        "file_write", path, fresh=fresh, data=base64.b64encode(chunk).decode("ascii"),
+                        append=start > 0, last=start + CHUNK_BYTES >= len(data),
+                    )  # fmt: skip
+            except asyncio.CancelledError:
+                folder, _, _ = path.rpartition("/")
+                self._clean = asyncio.ensure_future(self._forget(f"{folder}/{fresh}".lstrip("/")))
+                raise
 
     async def read(self, path: str, max_bytes: int) -> bytes:
         """The content of a regular file."""
@@ -37,32 +50,42 @@ class MemoryWorkspace:
         while True:
             answer = await self._request("file_read", path, offset=len(content), max=max_bytes)
             try:
-                content += base64.b64decode(answer.get("data", ""), validate=True)
-            except (TypeError, binascii.Error):
-                raise FileError(f"{path!r}: the sandbox answered with nonsense") from None
+                chunk = base64.b64decode(answer.get("data", ""), validate=True)
+            except (TypeError, ValueError):
+                raise _nonsense(path) from None
+            content += chunk
             if len(content) > max_bytes:
                 raise FileTooLarge(f"{path!r} is larger than the {max_bytes:,} bytes that are read at once")
-            if answer.get("end") is True or not answer.get("data"):
+            if answer.get("end") is True:
                 return bytes(content)
+            if len(chunk) < CHUNK_BYTES:
+                raise _nonsense(path)
 
     async def list(self, path: str, max_entries: int) -> Listing:
         """Everything beneath a folder; links are listed, not followed."""
         answer = await self._request("file_list", path, max=max_entries)
         rows = answer.get("entries")
         try:
-            return [_entry(*row) for row in rows or ()]
-        except (TypeError, ValueError):
-            raise FileError(f"{path!r}: the sandbox answered with nonsense") from None
+            if not isinstance(rows, list) or len(rows) > max_entries:
+                raise ValueError
+            return [_entry(*row) for row in rows]
+        except (TypeError, ValueError, OverflowError):
+            raise _nonsense(path) from None
 
     async def delete(self, path: str) -> None:
         """Remove a file, a link or a folder with all it has."""
         await self._request("file_delete", path)
 
+    async def _forget(self, path: str) -> None:
+        """Take away what an upload left that nobody waits for any more."""
+        with contextlib.suppress(SandboxError):
+            await self.delete(path)
+
     async def _request(self, kind: str, path: str, **fields: object) -> Event:
         try:
             answer = await self._ask({"type": kind, "path": path, **fields})
         except KernelExited:
-            raise SandboxClosed("the sandbox's Python has ended, and its files with it") from None
+            raise FileError("the sandbox's Python ended while it was asked for its files; try again") from None
         failure = answer.get("failure")
         if failure is not None:
             raise _spoken(path, failure, answer)
@@ -70,9 +93,19 @@ class MemoryWorkspace:
 
 
 def _entry(path: str, kind: Any, size: int, modified: float) -> Entry:
-    if kind not in KINDS or type(size) is not int or isinstance(modified, bool):
+    if (
+        not isinstance(path, str)
+        or len(path) > LONGEST_PATH
+        or not all(part not in BAD_PARTS for part in path.split("/"))
+    ):
+        raise ValueError(path)
+    if kind not in KINDS or type(size) is not int or size < 0 or isinstance(modified, bool):
         raise ValueError(kind)
-    return Entry(str(path), kind, size, float(modified))
+    return Entry(path, kind, size, float(modified))
+
+
+def _nonsense(path: str) -> FileError:
+    return FileError(f"{path!r}: the sandbox answered with nonsense")
 
 
 def _spoken(path: str, failure: object, answer: Event) -> FileError:
@@ -89,7 +122,7 @@ def _spoken(path: str, failure: object, answer: Event) -> FileError:
         case "special":
             return PathRefused(f"{path!r} is not a regular file")
         case "large":
-            return FileTooLarge(f"{path!r} has {answer.get('size')} bytes, more than are read at once")
+            return FileTooLarge(f"{path!r} has more bytes than are read at once")
         case "many":
             return FileError("the folder has more entries than are listed at once; list a smaller one")
     return FileError(f"{path!r}: {str(answer.get('detail'))[:200]}")

@@ -54,6 +54,7 @@ export async function boot(
     packageBaseUrl: `${FOLDER}/`,
     lockFileContents: parts.lock,
     env: { ...ENVIRONMENT },
+    _sysExecutable: "/usr/bin/python3",
     fsInit: (fs) => Promise.resolve(furnish(fs, parts)),
     createPyodideModule(settings) {
       module = settings;

@@ -7,26 +7,14 @@ import { boot, openParts } from "./boot.ts";
 import type { PyCallable } from "./emscripten.ts";
 import { compileModules } from "./modules.ts";
 import { mountPack, openPack, type Tree } from "./pack.ts";
-import { LAYER, SITE } from "./places.ts";
+import { FOLDER, LAYER, SITE } from "./places.ts";
 
 const [out, layer] = Deno.args;
 const parts = openParts(true);
 const { py } = await boot(parts, (await compileModules(null)).main);
 const pack = layer ? openPack(layer, "pack") : parts.packages!, at = layer ? LAYER : SITE;
 if (layer) mountPack(py.FS, pack, LAYER);
-const compile = py.runPython(`
-import importlib._bootstrap_external as external, importlib.util, warnings
-warnings.simplefilter("ignore")
-def compiled(path):
-    with open(path, "rb") as file:
-        source = file.read()
-    try:
-        code = compile(source, path, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError):
-        return None
-    return bytes(external._code_to_hash_pyc(code, importlib.util.source_hash(source), False))
-compiled
-`) as PyCallable;
+const compile = py.runPython(Deno.readTextFileSync(`${FOLDER}/compiled.py`)) as PyCallable;
 const file = Deno.openSync(out, { write: true, create: true, truncate: true });
 const encoder = new TextEncoder();
 

@@ -13,19 +13,22 @@ const CHUNK = 8 << 20;
 const signal = new Int32Array(new SharedArrayBuffer(8));
 const options = JSON.parse(Deno.args[0]);
 const kept = new Kept();
+let isUp = false;
 const python = new Worker(new URL("./python.js", import.meta.url), { type: "module" });
 
 python.onerror = (event) => {
   event.preventDefault();
   complain(event.message);
-  Deno.exit(70);
+  if (!isUp) Deno.exit(70);
+  send({ type: "ended", id: 0, code: 70 });
 };
-python.onmessage = ({ data }: MessageEvent<"loaded" | number | Change>) => {
-  if (data === "loaded") {
+python.onmessage = ({ data }: MessageEvent<"loaded" | "up" | number | Change>) => {
+  if (data === "up") isUp = true;
+  else if (data === "loaded") {
     Deno.permissions.revokeSync({ name: "read" });
     python.postMessage("closed");
   } else if (typeof data === "number") send({ type: "ended", id: 0, code: data });
-  else kept.take(data);
+  else if (Array.isArray(data)) kept.take(data);
 };
 python.postMessage({ signal, options });
 python.postMessage(await compileModules(options.snapshot)); // while the other thread loads its scripts

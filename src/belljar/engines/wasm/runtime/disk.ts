@@ -40,7 +40,10 @@ export function ownDisk(fs: FileSystem, folders: string[], limit: number, tell: 
   const note = ({ facts, usedBytes, mtime, mode }: OwnNode): void => {
     if (facts) [facts[0], facts[1], facts[2]] = [(mode & KIND) === FILE ? usedBytes : 0, mtime, mode];
   };
+  let seen = new Set<OwnNode>();
   const count = (node: OwnNode): void => {
+    if (seen.has(node)) return;
+    seen.add(node);
     files++;
     if ((node.mode & KIND) === FILE) bytes += node.usedBytes;
     if ((node.mode & KIND) === DIRECTORY) values(node.contents as Record<string, OwnNode>).forEach(count);
@@ -49,7 +52,9 @@ export function ownDisk(fs: FileSystem, folders: string[], limit: number, tell: 
     if (more <= 0 && !moreFiles) return;
     if (bytes + more > limit || files + moreFiles > most) {
       bytes = files = 0; // what was deleted since is not counted: look at what is really there
+      seen = new Set();
       roots.forEach(count);
+      for (const stream of fs.streams) if ((stream?.node as OwnNode | undefined)?.facts) count(stream!.node);
     }
     if (bytes + more > limit || files + moreFiles > most) throw new fs.ErrnoError(ENOSPC);
     bytes += more;

@@ -163,6 +163,7 @@ export interface LoadOptions {
   env: Record<string, string>;
   fsInit(fs: FileSystem): Promise<void>;
   createPyodideModule(settings: EmscriptenModule): unknown;
+  _sysExecutable: string;
   _makeSnapshot?: boolean;
   _loadSnapshot?: Uint8Array;
 }

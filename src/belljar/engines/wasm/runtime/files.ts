@@ -8,7 +8,8 @@ const APPEND = 0o2001, REPLACE = 0o1101; // O_WRONLY with O_APPEND, or with O_CR
 const ERRNO: Record<number, string> = { 44: "missing", 51: "full", 54: "through", 32: "through", 31: "folder" };
 
 export interface FileRequest {
-  type: "file_write" | "file_read" | "file_list" | "file_delete" | "file_restore";
+  type: "file_write" | "file_read" | "file_list" | "file_delete" | "file_restore" | "file_mode";
+  fresh?: string;
   path: string;
   data?: string;
   append?: boolean;
@@ -36,6 +37,9 @@ export function answerFileRequest(fs: FileSystem, request: FileRequest): Answer 
         return remove(fs, request);
       case "file_restore":
         return restore(fs, request);
+      case "file_mode":
+        fs.chmod(request.path, request.mode ?? 0);
+        return {};
     }
   } catch (failure) {
     if (failure instanceof Refused) return { failure: failure.message };
@@ -47,10 +51,13 @@ export function answerFileRequest(fs: FileSystem, request: FileRequest): Answer 
 
 class Refused extends Error {}
 
-function write(fs: FileSystem, { path, data = "", append = false, last = true }: FileRequest): Answer {
+function write(
+  fs: FileSystem,
+  { path, fresh: temporary, data = "", append = false, last = true }: FileRequest,
+): Answer {
   const names = path.split("/"), name = names.pop()!;
   const folder = [WORKSPACE, ...names].reduce((above, below) => makeFolder(fs, above, below));
-  const fresh = `${folder}/.belljar-upload`, bytes = Uint8Array.fromBase64(data);
+  const fresh = `${folder}/${temporary}`, bytes = Uint8Array.fromBase64(data);
   try {
     const stream = fs.open(fresh, append ? APPEND : REPLACE, 0o644);
     try {
@@ -127,13 +134,12 @@ function restore(
   { path, data = "", append = false, mode = 0, modified = 0, target }: FileRequest,
 ): Answer {
   if (target !== undefined) fs.symlink(target, path);
-  else if (fs.isDir(mode)) fs.mkdir(path, mode & 0o7777);
+  else if (fs.isDir(mode)) fs.mkdir(path, 0o755);
   else {
     const bytes = Uint8Array.fromBase64(data);
     const stream = fs.open(path, append ? APPEND : REPLACE, 0o644);
     if (bytes.length) fs.write(stream, bytes, 0, bytes.length);
     fs.close(stream);
-    fs.chmod(path, mode & 0o7777);
     fs.utime(path, modified, modified);
   }
   return {};

@@ -15,17 +15,23 @@ export interface Options {
   /** The name of a snapshot, or null to boot plainly. */
   snapshot: string | null;
   packages: boolean;
+  memoryPages: number;
   diskBytes: number;
 }
 
 interface Bridge {
   start(send: (text: string) => void, wait: (seconds: number) => boolean): string;
-  prepare(science: boolean): void;
   handle: PyCallable;
 }
 
 const { parse } = JSON, { wait, store, load } = Atomics;
-const tell = self.postMessage.bind(self) as (word: "loaded" | number | Change) => void;
+const tell = self.postMessage.bind(self) as (word: "loaded" | "up" | number | Change) => void;
+const LARGEST_WRITE = 1 << 20;
+const subarray = Function.prototype.call.bind(Uint8Array.prototype.subarray) as (
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+) => Uint8Array;
 let openRequest = 0, isBroken = false;
 
 /** What arrives before Python is there. */
@@ -47,7 +53,7 @@ self.onmessage = async ({ data: { signal, options } }) => {
   const parts = openParts(options.packages), opened = options.snapshot ? openSnapshot(options.snapshot) : null;
   tell("loaded");
   await inbox.closed.promise;
-  const trials = breaches(); // goes on while Python boots
+  const trials = breaches(options.memoryPages); // goes on while Python boots
   const modules = await inbox.modules.promise;
   const py = opened ? await restore(parts, opened, modules) : (await boot(parts, modules.main)).py;
   const bridge = connect(py, signal, options), through = await trials;
@@ -55,8 +61,12 @@ self.onmessage = async ({ data: { signal, options } }) => {
     Deno.stderr.writeSync(new TextEncoder().encode(`the wall does not hold: ${through.join("; ")}\n`));
     return tell(71);
   }
+  Object.assign(globalThis, { fetch: refuse, WebSocket: refuse, XMLHttpRequest: refuse });
   sendText(bridge.start(sendText, (seconds) => sleep(signal, seconds)));
   const handle = (text: string) => answer(py, bridge.handle, signal, text);
+  // From here on, what code leaves in JavaScript's own loop, such as a promise that nobody awaits, ends nothing.
+  for (const kind of ["unhandledrejection", "error"]) self.addEventListener(kind, (event) => event.preventDefault());
+  tell("up");
   self.onmessage = ({ data }) => handle(data);
   inbox.requests.forEach(handle);
 };
@@ -68,7 +78,6 @@ function connect(py: Pyodide, signal: Int32Array, options: Options): Bridge {
   py.setStderr(output("stderr"));
   ownDisk(py.FS, OWN, options.diskBytes, tell);
   const bridge = py.pyimport("belljar_kernel.bridge") as Bridge;
-  if (!options.snapshot) bridge.prepare(false);
   Object.assign(console, { log: say, info: say, debug: say, warn: () => {}, error: lament });
   return bridge;
 }
@@ -80,9 +89,10 @@ function output(type: "stdout" | "stderr") {
   return {
     isatty: false,
     write(bytes: Uint8Array): number {
-      const text = decode(bytes, { stream: true });
-      if (text && !isBroken) send({ type, id: openRequest, text });
-      return bytes.length;
+      const piece = subarray(bytes, 0, LARGEST_WRITE); // a frame has an end; Python writes the rest again
+      const text = decode(piece, { stream: true });
+      if (text && openRequest && !isBroken) send({ type, id: openRequest, text });
+      return piece.length;
     },
   };
 }
@@ -92,8 +102,13 @@ function lament(...words: unknown[]): void {
   isBroken ||= `${words[0]}`.startsWith("Pyodide has suffered a fatal error");
 }
 
+/** The permissions refuse it anyway; this says what to do about it. */
+function refuse(): never {
+  throw new TypeError("the network is off in this sandbox; allow hosts with Policy(network=[...])");
+}
+
 function say(...words: unknown[]): void {
-  send({ type: "stdout", id: openRequest, text: `${words.map(String).join(" ")}\n` });
+  if (openRequest) send({ type: "stdout", id: openRequest, text: `${words.map(String).join(" ")}\n` });
 }
 
 function answer(py: Pyodide, handle: PyCallable, signal: Int32Array, text: string): void {
@@ -102,6 +117,7 @@ function answer(py: Pyodide, handle: PyCallable, signal: Int32Array, text: strin
   store(signal, 0, 0);
   if (typeof request.type === "string" && request.type.startsWith("file_")) {
     send({ type: "done", id: request.id, ...answerFileRequest(py.FS, request) });
+    openRequest = 0;
     return;
   }
   if (typeof request.type === "string" && request.type.startsWith("layer_")) {
@@ -110,6 +126,7 @@ function answer(py: Pyodide, handle: PyCallable, signal: Int32Array, text: strin
   }
   try {
     handle(text);
+    openRequest = 0; // what is said between Requests is for nobody
   } catch (failure) {
     const status = (failure as { status?: unknown }).status;
     if (typeof status !== "number") Deno.stderr.writeSync(new TextEncoder().encode(`${failure}\n`));
