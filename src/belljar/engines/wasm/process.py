@@ -24,7 +24,7 @@ Launch = Callable[[Environment, OnOutput], Awaitable[Runner]]
 
 START_TIMEOUT_S = 60
 ASK_TIMEOUT_S = 15
-REHEARSALS = 20  # until V8 has compiled well what it first compiled fast
+REHEARSALS = 10  # until V8 has compiled well what it first compiled fast
 LAST_SIGNAL = 31
 ENVIRONMENT = {
     "HOME": "/home/sandbox", "USER": "sandbox", "LOGNAME": "sandbox", "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8",
