@@ -17,6 +17,7 @@ from belljar.engines.base import Engine
 from belljar.packages import remembered
 from belljar.packages.environment import Environment
 from belljar.packages.failure import InstallFailed
+from belljar.packages.lock import alone
 from belljar.policy import Policy
 
 Extend = Callable[..., Environment]
@@ -185,4 +186,18 @@ def test_a_wheelhouse_serves_without_an_index(
 def test_a_failure_leaves_no_half_made_layer(extend: Extend, engine: Engine, shop: Shop) -> None:
     failure(extend, "unheard-of")
     home = engine.settings.cache_dir / "environments" / "layers"
+    assert list(home.glob(".new-*")) == []
+
+
+def test_what_an_installation_that_was_killed_left_is_removed_and_another_that_works_is_spared(
+    extend: Extend, engine: Engine, shop: Shop
+) -> None:
+    home = engine.settings.cache_dir / "environments" / "layers"
+    for name in (".new-killed", ".new-working"):
+        (home / name).mkdir(parents=True)
+        (home / name / "lock").touch()
+    with alone(home / ".new-working" / "lock"):
+        failure(extend, "unheard-of")
+        assert [path.name for path in home.glob(".new-*")] == [".new-working"]
+    failure(extend, "unheard-of")
     assert list(home.glob(".new-*")) == []

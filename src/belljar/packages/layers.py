@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,11 +15,12 @@ from belljar.packages import remembered
 from belljar.packages.bounded import Budget, weight
 from belljar.packages.environment import Environment
 from belljar.packages.failure import InstallFailed
-from belljar.packages.lock import alone
+from belljar.packages.lock import alone, try_to_hold
 from belljar.packages.modules import FACTS, facts_of, recorded_modules
 from belljar.packages.requirements import has_version, is_satisfied, name_of, still_wanted, versions
 from belljar.settings import Settings
 
+LOCK = "lock"
 GENERATION = "1"  # counts up when a layer of an older Belljar must not be reused
 
 Finish = Callable[[Path], None]
@@ -113,7 +112,9 @@ def _make(
     scratch, layer = fresh / "scratch", fresh / "layer"
     scratch.mkdir()
     layer.mkdir(mode=0o755)
+    held = open(fresh / LOCK, "wb")  # noqa: SIM115 -- until all is done, or this process ends
     try:
+        try_to_hold(held.fileno())
         there = versions(ground.packages)
         resolved = installer.resolve(ground, asked, environment.packages, scratch, budget)
         added = [one for one in resolved if not has_version(there, one.name, one.version)]
@@ -134,6 +135,7 @@ def _make(
         return name
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+        held.close()
 
 
 def _digest(ground: Environment, engine: str, added: Resolution) -> str:
@@ -147,10 +149,11 @@ def _write_facts(layer: Path, site: Path, added: Resolution) -> None:
 
 
 def _sweep(home: Path) -> None:
-    """Remove what an installation that was killed left behind, a day later."""
+    """Remove what an installation that was killed left behind; who still works there holds its lock."""
     for left in home.glob(".new-*"):
         try:
-            if time.time() - os.stat(left).st_mtime > 86_400:
-                shutil.rmtree(left, ignore_errors=True)
-        except OSError:
+            with open(left / LOCK, "r+b") as lock:
+                if try_to_hold(lock.fileno()):
+                    shutil.rmtree(left, ignore_errors=True)
+        except OSError:  # it is only just being made, or was gone already
             continue
