@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from tests.reliability import traces
+from tests.shop import Shop
 
 from belljar import EngineUnavailable, Sandbox, compose
+from belljar.compose import LocalHost
+from belljar.host.supply import Supply
+from belljar.packages import lookup
+from belljar.settings import Settings
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -28,6 +34,46 @@ def sandbox(native: None) -> Iterator[Sandbox]:
     """A fresh native sandbox."""
     with Sandbox("native") as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalHost]:
+    """A host whose added packages are kept in a folder of the tests; all else it shares with the ordinary cache."""
+    settings = Settings.load()
+    cache = tmp_path_factory.mktemp("cache")
+    cache.chmod(0o755)
+    for name in ("environments", "wasm", "inside", "interpreters", "proofs"):
+        (cache / name).mkdir()
+        for path in (settings.cache_dir / name).glob("*"):
+            if path.name not in ("layers", "wheels"):
+                (cache / name / path.name).symlink_to(path)
+    host = LocalHost(replace(settings, cache_dir=cache, pool_size=0, wheelhouse=None, install_timeout_s=60))
+    yield host
+    host.close()
+
+
+@pytest.fixture
+def shop(apart: LocalHost, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    """An index on loopback, the only one that uv and pip know; sandboxes are made on the host that is apart."""
+    for name in list(os.environ):
+        if name.startswith(("PIP_", "UV_")):
+            monkeypatch.delenv(name)
+    opened = Shop()
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", opened.address)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    forget()
+    with compose.using(apart):
+        yield opened
+    opened.close()
+    forget()
+
+
+def forget() -> None:
+    """What this process has learnt of an index."""
+    lookup.forget()
+    Supply._hopeless.clear()
+    Supply._silent = ("", 0.0)
 
 
 @pytest.fixture(scope="session")

@@ -25,8 +25,10 @@ RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 ENGINES = {"native", "wasm", "container"}
 LOADS_CODE_FROM_DATA = {"pickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "multiprocessing", "joblib"}
 FORKS = {"os.fork", "os.forkpty", "pty.fork"}
-# Sent as text into a sandbox, or into the WebAssembly that builds one; never imported on the host.
-RUN_INSIDE = {SRC / "belljar/engines/native/probes.py", SRC / "belljar/engines/wasm/runtime/compiled.py"}
+RUN_INSIDE = {  # sent into a sandbox or its interpreter as text; never imported on the host
+    SRC / "belljar/engines/native/probes.py",
+    SRC / "belljar/engines/wasm/runtime/compiled.py",
+}
 
 
 def modules(package: str) -> list[Path]:

@@ -6,7 +6,7 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from belljar.background import BackgroundLoop
@@ -30,11 +30,15 @@ class LocalHost:
         self.background = BackgroundLoop()
         self.host = Host(self.settings)
 
-    async def environment(self, engine: Engine, policy: Policy) -> Environment:
+    async def environment(
+        self, engine: Engine, policy: Policy, python: str | None = None, packages: Sequence[str] = ()
+    ) -> Environment:
         """What a sandbox imports from; off the loop when it must be prepared first, which takes long."""
-        if engine.is_prepared(policy):
-            return engine.environment(policy)
-        return await asyncio.to_thread(engine.environment, policy)
+        if engine.is_prepared(policy, python):
+            found = engine.environment(policy, None, python)
+        else:
+            found = await asyncio.to_thread(engine.environment, policy, None, python)
+        return await asyncio.to_thread(engine.extend, found, packages, None) if packages else found
 
     def close(self) -> None:
         """End every sandbox and the loop."""
@@ -82,6 +86,25 @@ def health() -> list[EngineHealth]:
 def base_environment(engine: str, progress: Progress | None = None) -> Environment:
     """The environment of an engine's ordinary sandboxes; prepared first when it must be."""
     return chosen(engine).environment(Policy(), progress)
+
+
+def fetch_packages(engine: str, packages: Sequence[str], progress: Progress | None = None) -> list[str]:
+    """Have packages ready to be added to sandboxes, each alone and all together; `name==version` of what that takes.
+
+    Raises:
+        InvalidRequest: for what does not name a package.
+        PackageError: with the reason.
+    """
+    from belljar.packages.requirements import check
+
+    wanted, maker = check(packages), chosen(engine)
+    base = maker.environment(Policy())
+    found: set[str] = set()
+    for number, part in enumerate([*((text,) for text in wanted), wanted] if len(wanted) > 1 else [wanted]):
+        if part and progress is not None:
+            progress(f"Fetching {', '.join(part)}", number / (len(wanted) + 1))
+        found |= {*maker.extend(base, part, None).packages} - {*base.packages}
+    return sorted(found)
 
 
 def is_prepared(engine: str) -> bool:

@@ -13,7 +13,8 @@ from belljar.errors import InvalidRequest
 class Policy:
     """Network hosts, packages and read-only host folders that a sandbox may use.
 
-    `packages="auto"` has the preinstalled set; `"none"` is Python alone; a list names what may be installed.
+    `packages="auto"` has the preinstalled set, and installs what else is asked for or imported; a list is the same for
+    those that it names; `"none"` is Python alone.
     """
 
     network: Sequence[str] = ()

@@ -15,6 +15,7 @@ from belljar.errors import InvalidRequest, SandboxClosed
 from belljar.execution import Completion, Execution, Variable
 from belljar.files import AsyncFiles, Files, checked_files
 from belljar.host.session import Run, Session
+from belljar.host.supply import check_allowed
 from belljar.limits import BOUNDS, Limits
 from belljar.options import Content, OnEvent, RunOptions, SandboxOptions, StreamOptions
 from belljar.policy import Policy
@@ -51,7 +52,7 @@ class AsyncSandbox:
         name: str | None = None,
     ) -> None:
         compose.check_host(host)
-        for given, what in ((packages, "packages"), (tools, "tools"), (python, "python"), (durable, "durable")):
+        for given, what in ((tools, "tools"), (durable, "durable")):
             if given:
                 raise InvalidRequest(f"{what}=... is not part of this version; leave it out")
         self.id = str(uuid.uuid4())
@@ -61,6 +62,10 @@ class AsyncSandbox:
         self._engine = engine
         self._limits = check_kind("limits", limits, Limits)
         self._policy = check_kind("policy", policy, Policy)
+        self._packages = check_packages(packages)
+        self._python = check_text("python", python)
+        if not isinstance(self._policy.packages, str):
+            check_packages(self._policy.packages, "Policy(packages=...)")
         self._env = check_environment(env)
         self._first_files = checked_files(files)
         self._here = compose.local_host()
@@ -92,8 +97,6 @@ class AsyncSandbox:
             InvalidRequest: when an argument cannot be meant; nothing has run then.
             SandboxError: when Belljar failed. What the code did is in the Execution.
         """
-        if packages:
-            raise InvalidRequest("packages=... is not part of this version; leave it out")
         run = Run(
             code=check_code(code),
             timeout_s=check_timeout(timeout, self._limits.timeout_s),
@@ -101,6 +104,7 @@ class AsyncSandbox:
             env=check_environment(env),
             args=() if args is None else (check_json("args", args),),
             files=checked_files(files),
+            packages=check_packages(packages),
             cwd=check_text("cwd", cwd),
         )
         return await self._there(lambda session: session.run(run, on_event))
@@ -135,6 +139,18 @@ class AsyncSandbox:
     async def reset(self) -> None:
         """Forget all variables; files stay."""
         await self._there(lambda session: session.reset())
+
+    async def install(self, *packages: str) -> list[str]:
+        """Add packages and keep everything else; `name==version` of what was asked for and of what came along.
+
+        Raises:
+            InvalidRequest: for what does not name a package.
+            PackageError: with the reason; the sandbox is as it was.
+        """
+        wanted = check_packages(packages)
+        if not wanted:
+            raise InvalidRequest("name at least one package to install")
+        return await self._there(lambda session: session.install(wanted))
 
     async def complete(self, code: str, cursor: int | None = None) -> list[Completion]:
         """Ways to go on at the cursor, by default the end of the code."""
@@ -237,7 +253,9 @@ class AsyncSandbox:
 
     async def _start(self) -> Session:
         engine = await self._here.host.registry.choose(self._engine)
-        environment = await self._here.environment(engine, self._policy)
+        if self._packages:
+            check_allowed(self._policy, self._packages)
+        environment = await self._here.environment(engine, self._policy, self._python, self._packages)
         spec = Spec(self.id, environment, self._limits, self._policy, self._env)
         session = await self._here.host.create(engine.name, spec)
         try:
@@ -299,6 +317,10 @@ class Sandbox:
     def reset(self) -> None:
         """See AsyncSandbox.reset."""
         self._wait(self._core.reset())
+
+    def install(self, *packages: str) -> list[str]:
+        """See AsyncSandbox.install."""
+        return self._wait(self._core.install(*packages))
 
     def complete(self, code: str, cursor: int | None = None) -> list[Completion]:
         """See AsyncSandbox.complete."""
@@ -363,6 +385,15 @@ def restored_options(opened: Opened, options: SandboxOptions) -> SandboxOptions:
         "policy": Policy(packages=opened.header["policy"]),
     }
     return {**defaults, **options}
+
+
+def check_packages(given: object, what: str = "packages") -> tuple[str, ...]:
+    """Requirements, checked; the module that does so is imported only for those who have any."""
+    if given is None or given == () or given == []:
+        return ()
+    from belljar.packages.requirements import check
+
+    return check(given, what)
 
 
 async def _next(events: AsyncGenerator[T, None]) -> T | None:

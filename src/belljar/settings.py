@@ -23,6 +23,8 @@ class Settings:
     reserve_size: int = 2
     wheelhouse: Path | None = None
     pyodide_mirror: str | None = None
+    install_timeout_s: int = 300
+    install_mb: int = 2048
 
     @classmethod
     def load(cls) -> Settings:
@@ -39,6 +41,8 @@ class Settings:
             reserve_size=_whole("RESERVE_SIZE", default=2, high=64),
             wheelhouse=_given_folder("WHEELHOUSE"),
             pyodide_mirror=_address("PYODIDE_MIRROR"),
+            install_timeout_s=_whole("INSTALL_TIMEOUT_S", default=300, high=3600),
+            install_mb=_whole("INSTALL_MB", default=2048, high=1 << 20),
         )
 
 

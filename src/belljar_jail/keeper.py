@@ -13,7 +13,7 @@ import socket
 import struct
 import time
 
-from belljar_jail import linux, program_root, wire
+from belljar_jail import linux, packages, program_root, wire
 from belljar_jail.root import PROC_FLAGS
 
 NAMESPACES = (
@@ -143,6 +143,8 @@ def _serve(control: socket.socket) -> None:
                 elif message["op"] == "kill":
                     _kill(kernel if message.get("spare") else None)
                     wire.send(control, {"op": "killed"})
+                elif message["op"] == "packages":
+                    wire.send(control, {"op": "shown", "error": packages.show(descriptors)})
 
 
 def _kill(spared: int | None) -> None:

@@ -46,8 +46,11 @@ _NUMBERS = {  # x86_64, aarch64
     "landlock_add_rule": (445, 445),
     "landlock_restrict_self": (446, 446),
     "openat2": (437, 437),
+    "open_tree": (428, 428),
+    "move_mount": (429, 429),
 }
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
+AT_FDCWD, OPEN_TREE_CLONE, OPEN_TREE_CLOEXEC, MOVE_MOUNT_F_EMPTY_PATH = -100, 1, 0o2000000, 4
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
@@ -73,6 +76,16 @@ def mount(source: str | None, target: str, kind: str | None, flags: int, options
 def umount(target: str) -> None:
     """Detach a mount."""
     _checked(f"umount {target}", _libc.umount2(_bytes(target), MNT_DETACH))
+
+
+def open_tree(path: str) -> int:
+    """A descriptor of a copy of the mount at a path, attached nowhere."""
+    return syscall("open_tree", AT_FDCWD, _bytes(path), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)
+
+
+def move_mount(tree: int, target: str) -> None:
+    """Attach what open_tree() gave, here or in whatever process it was handed to."""
+    syscall("move_mount", tree, b"", AT_FDCWD, _bytes(target), MOVE_MOUNT_F_EMPTY_PATH)
 
 
 def pivot_root(new: str, old: str) -> None:

@@ -81,6 +81,10 @@ class Kernel:
             return self._run(request, answer)
         if kind == "configure":
             return configure(self, request)
+        if kind == "imports":
+            from belljar_kernel.needs import needs
+
+            return needs(self.surroundings, request)
         names = self.session.namespace
         if kind == "complete":
             from belljar_kernel.complete import complete

@@ -42,7 +42,8 @@ REFUSED_OPTIONS: dict[str, dict[str, Any]] = {
     "files path": {"files": {"../a": "x"}},
     "files surrogate": {"files": {"a": "\ud800"}},
     "cwd number": {"cwd": 3},
-    "packages": {"packages": ["requests"]},
+    "packages": {"packages": ["git+https://example.org/x.git"]},
+    "packages text": {"packages": "requests"},
 }
 ODD_CODE = {
     "nul": "1\0+ 1",
@@ -143,7 +144,7 @@ def test_engines_that_are_not_there_are_refused_with_those_that_are(engine: str,
 @pytest.mark.parametrize(
     "options",
     [
-        {"host": "http://localhost:1"}, {"packages": ["requests"]}, {"tools": [print]}, {"python": "3.13"},
+        {"host": "http://localhost:1"}, {"packages": ["./x"]}, {"tools": [print]}, {"python": "3.99"},
         {"durable": True}, {"env": {"A": 1}}, {"files": {"/etc/passwd": "x"}}, {"limits": {"timeout_s": 3}},
         {"policy": "none"}, {"policy": Policy(network=["example.org"])}, {"policy": Policy(mounts={"/data": "x"})},
     ],

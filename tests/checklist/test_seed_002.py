@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
+from tests.shop import wheel
 
-from belljar import InvalidRequest, Limits, Sandbox
+from belljar import InvalidRequest, Limits, PathRefused, Policy, Sandbox
+from belljar.packages.pythons import known_pythons
 
 
 @pytest.mark.parametrize("code", ["", "   ", "\n\n", "\t"])
@@ -23,6 +25,66 @@ def test_c03_an_expression_statements_and_a_script_with_functions_all_run(shared
     assert shared.run(program("circle.py")).stdout == "Circle area: 78.54\n"
     numbers = [0, 1, 1, 2, 3, 5, 8, 13, 21, 34]
     assert shared.run(program("fibonacci.py")).stdout == "".join(f"fib({i}) = {n}\n" for i, n in enumerate(numbers))
+
+
+@pytest.mark.parametrize(
+    ("written", "installed"),
+    [
+        ("pomelo", ["pomelo==2.1"]),
+        ("pomelo>=1.3.0", ["pomelo==2.1"]),
+        ("pomelo==1.5.2", ["pomelo==1.5.2"]),
+        ("pomelo>=1.0,<2.0", ["pomelo==1.5.2"]),
+        ("pomelo[more]", ["peel==1.0", "pomelo==2.1"]),
+    ],
+)
+def test_c04_every_form_of_a_package_is_taken_and_the_version_is_reported(shop, written, installed):
+    for version in ("1.0", "1.5.2", "2.1"):
+        shop.sell(wheel("pomelo", version, {"pomelo.py": f"v = {version!r}"}, ["peel; extra == 'more'"]))
+    shop.sell(wheel("peel", "1.0", {"peel.py": ""}))
+    with Sandbox() as sandbox:
+        ex = sandbox.run("import pomelo; print(pomelo.v)", packages=[written])
+    assert (ex.packages_installed, ex.stdout) == (installed, installed[-1].partition("==")[2] + "\n")
+
+
+def test_c04_a_package_from_git_is_refused_with_the_forms_that_are_taken(shared):
+    with pytest.raises(InvalidRequest, match=r"version control system is not installed; write a name"):
+        shared.run("1", packages=["git+https://github.com/user/repo.git"])
+
+
+def test_c05_packages_are_there_before_the_code_and_are_reported(shop):
+    shop.sell(wheel("quandong", "3.0", {"quandong.py": "x = 1"}))
+    with Sandbox() as sandbox:
+        ex = sandbox.run("import numpy, quandong; quandong.x", packages=["numpy>=1.21.0", "quandong"])
+        version = sandbox.run("numpy.__version__").value
+    assert (ex.value, ex.packages_installed) == (1, [f"numpy=={version}", "quandong==3.0"])
+
+
+def test_c06_files_of_a_run_are_modules_too(fresh):
+    files = {
+        "calculator.py": "class Calculator:\n    def add(self, a, b):\n        return a + b",
+        "data_processor.py": "def process_data(data):\n    return [x * 2 for x in data]",
+    }
+    code = (
+        "from calculator import Calculator\nfrom data_processor import process_data\n\ncalc = Calculator()\n"
+        "result = calc.add(10, 5)\nprint(f'10 + 5 = {result}')\n\ndata = [1, 2, 3, 4, 5]\n"
+        "processed = process_data(data)\nprint(f'Processed data: {processed}')"
+    )
+    assert fresh.run(code, files=files).stdout == "10 + 5 = 15\nProcessed data: [2, 4, 6, 8, 10]\n"
+
+
+def test_c07_files_may_be_in_folders_and_never_outside(fresh):
+    assert fresh.run("import a.b; a.b.x", files={"a/b.py": "x = 5"}).value == 5
+    for path in ("../x", "/etc/x"):
+        with pytest.raises(PathRefused):
+            fresh.run("1", files={path: "x"})
+
+
+def test_c09_another_python_is_taken_by_its_command_and_one_that_is_missing_is_told():
+    version = known_pythons()[0].rpartition(".")[0]
+    with Sandbox("native", python=f"python{version}", policy=Policy(packages="none")) as sandbox:
+        assert sandbox.run("import sys; '%d.%d' % sys.version_info[:2]").value == version
+    with pytest.raises(InvalidRequest, match=r"there is no CPython 3\.77 on this machine; there are 3\."):
+        Sandbox("native", python="python3.77")
 
 
 def test_c13_environment_variables_pythonpath_and_mplbackend_are_effective(fresh):
@@ -68,11 +130,12 @@ def test_c21_bad_syntax_is_python_syntax_error(shared):
     assert (ex.error.code, ex.error.name, ex.error.line, ex.stdout) == ("PYTHON_SYNTAX_ERROR", "SyntaxError", 2, "")
 
 
-def test_c22_a_missing_module_is_module_not_found(shared):
-    ex = shared.run("import no_such_module_xyz")
+def test_c22_a_missing_module_is_module_not_found(shop):
+    with Sandbox() as sandbox:
+        ex = sandbox.run("import no_such_module_xyz")
     assert ex.error.code == "MODULE_NOT_FOUND"
     assert "no_such_module_xyz" in ex.error.value
-    assert "packages" in ex.error.hint
+    assert "there is no package 'no-such-module-xyz' on the package index" in ex.error.hint
 
 
 def test_c24_a_loop_ends_at_its_timeout(shared):

@@ -72,7 +72,7 @@ def test_packages_of_the_systems_python_are_hidden():
 def test_what_the_sandbox_may_write_to_is_only_prepared():
     plan = layout.plan(HOMEMADE, INSIDE, SITE)
     folders = {step["at"] for step in plan if step["kind"] == "folder"}
-    assert folders == {"/workspace", "/home/sandbox", "/dev/shm", "/proc", "/packages", "/.disk"}
+    assert folders == {"/workspace", "/home/sandbox", "/dev/shm", "/proc", "/packages/site", "/.disk", "/.empty"}
     assert {step["kind"] for step in plan} <= {"bind", "overlay", "hidden", "link", "file", "folder", "tmpfs"}
 
 

@@ -212,3 +212,28 @@ print(json.dumps(asyncio.run(main())))
         delegated,
     )
     assert said == [["NotFound NotFound refused 1000 {}\n", 0, None, False, []], ["", None, 9, True, []]]
+
+
+def test_an_ordinary_user_can_add_packages_to_a_live_sandbox(script: Script, delegated: list[Path], home: Path):
+    layer = home / "home" / "layer"
+    layer.mkdir()
+    (layer / "added.py").write_text("answer = 42")
+    for path in (layer, layer / "added.py"):
+        os.chown(path, USER, USER)
+    said = script(
+        f"""
+from dataclasses import replace
+from pathlib import Path
+with sandbox() as sb:
+    session = sb._core._session
+    before = sb.run("x = 1; import os; os.listdir('/packages/site')").value
+    extended = replace(session.spec.environment, layer=Path({str(layer)!r}), digest="other")
+    sb._wait(session.process.provide(extended))
+    sb._wait(session.ask_now({{"type": "configure", "path": extended.path}}))
+    after = sb.run("import added; open('/packages/site/y', 'w')")
+    table = sb.run("open('/proc/self/mountinfo').read()").value
+    print(json.dumps([before, sb.run("added.answer + x").value, after.error.name, {str(home)!r} in table]))
+""",
+        delegated,
+    )
+    assert said == [[], 43, "OSError", False]

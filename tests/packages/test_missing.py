@@ -12,6 +12,7 @@ from tests.packages.conftest import Serve, UseIndex, page
 from belljar.packages import lookup, missing
 from belljar.packages.lookup import Answer, understood
 from belljar.packages.missing import explain
+from belljar.policy import Policy
 from belljar.settings import Settings
 
 HAS = {"pandas": "pandas", "numpy": "numpy", "PIL": "pillow", "bs4": "beautifulsoup4", "sklearn": "scikit-learn"}
@@ -22,7 +23,6 @@ INDEX = {
     "simple/forwasm/": page("forwasm-1.0-cp314-cp314-pyemscripten_2026_0_wasm32.whl"),
     "simple/forthefuture/": page("forthefuture-1.0-cp399-cp399-pyemscripten_2026_0_wasm32.whl"),
 }
-NOT_YET = "adding packages is not part of this version of Belljar"
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("pnadas", "pandas"), ("numpi", "numpy"), ("sklaern", "sklearn"), ("colections", "collections"), ("pil", "PIL"),
+    [("pnadas", "pandas"), ("numpi", "numpy"), ("nunpy", "numpy"), ("sklaern", "sklearn"), ("colections", "collections"), ("pil", "PIL"),
      ("requets", "requests"), ("tensorflw", "tensorflow"), ("Json", "json")],
 )  # fmt: skip
 def test_a_typo_gets_a_suggestion_and_no_question_to_the_index(say, nobody_asks: None, typed: str, meant: str) -> None:
@@ -69,13 +69,23 @@ def test_a_sandbox_without_packages_is_told_that_there_are_some(settings: Settin
         )
 
 
+def test_a_sandbox_into_which_nothing_may_be_installed_asks_nobody(settings: Settings, nobody_asks: None) -> None:
+    say = {"engine": "native", "settings": settings, "modules": HAS}
+    assert explain("yesterday", policy=Policy(packages="none"), **say) == (
+        "No module is named 'yesterday', and nothing is installed here (packages='none')."
+    )
+    assert explain("yesterday", policy=Policy(packages=["rich"]), **say) == (
+        "If there is a package 'yesterday', this sandbox's Policy(packages=[...]) does not allow it."
+    )
+
+
 def test_what_is_known_to_have_no_build_is_said_without_asking(say, nobody_asks: None) -> None:
     assert say("yaml") == (
         "The package 'pyyaml' has no build for the wasm engine: it has compiled parts. Use engine='native', which has it."
     )
     assert say("psutil") == (
         "The package 'psutil' has no build for the wasm engine: it asks the operating system, and there is none inside."
-        f" Only engine='native' could run it, and {NOT_YET}."
+        " Use engine='native', which can install it: packages=['psutil']."
     )
 
 
@@ -97,13 +107,13 @@ def test_a_name_that_could_be_an_option_never_reaches_pip(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("module", "sentence"),
     [
-        ("yesterday", f"The package 'yesterday' exists, but is not among the preinstalled ones, and {NOT_YET}."),
-        ("forwasm", f"The package 'forwasm' exists, but is not among the preinstalled ones, and {NOT_YET}."),
+        ("yesterday", "The package 'yesterday' exists and can be installed: packages=['yesterday']."),
+        ("forwasm", "The package 'forwasm' exists and can be installed: packages=['forwasm']."),
         ("unheard_of", "There is no package 'unheard-of' on the package index."),
         *(
             (
                 name,
-                f"The package {name!r} has no build for the wasm engine. Only engine='native' could run it, and {NOT_YET}.",
+                f"The package {name!r} has no build for the wasm engine. Use engine='native', which can install it: packages=[{name!r}].",
             )
             for name in ("compiled", "sourceful", "forthefuture")
         ),
@@ -149,7 +159,10 @@ def test_an_answer_is_remembered_and_threads_share_one_question(say, serve: Serv
 
 def test_a_package_on_another_engine_is_not_said_to_lack_a_wasm_build(say, serve: Serve, use_index: UseIndex) -> None:
     use_index(f"{serve(dict(INDEX)).address}/simple")
-    assert say("sourceful", "native") == "The package 'sourceful' has no wheel for this machine's Python."
+    assert (
+        say("sourceful", "native")
+        == "The package 'sourceful' has no wheel for this machine's Python, and nothing is built."
+    )
     assert say("yesterday", "native").startswith("The package 'yesterday' exists")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -165,6 +165,13 @@ class KernelProcess(Protocol):
             StartFailed: when it did not come up; it may be tried again.
         """
 
+    async def provide(self, environment: Environment) -> None:
+        """Have the packages of another layer on the same environment at `environment.path`, now and after a restart.
+
+        Raises:
+            StartFailed: when they cannot be shown.
+        """
+
     def sample(self) -> Sample:
         """What the sandbox has used so far."""
 
@@ -178,18 +185,27 @@ class Engine(Protocol):
     name: str
     capabilities: frozenset[str]  # of a policy, what it can enforce: "network", "mounts"
 
-    def environment(self, policy: Policy, progress: Progress | None = None) -> Environment:
+    def environment(self, policy: Policy, progress: Progress | None = None, python: str | None = None) -> Environment:
         """What a sandbox with this policy imports from; prepared first when it must be, which takes long. Blocks.
+
+        `python` names the CPython that it runs on, by version or path; None is the engine's own choice.
 
         Raises:
             InvalidRequest: when the engine has no such environment.
             PackageError: when it could not be prepared.
         """
 
-    def is_prepared(self, policy: Policy) -> bool:
+    def is_prepared(self, policy: Policy, python: str | None = None) -> bool:
         """Whether environment() returns at once."""
 
-    async def explain_import(self, module: str, environment: Environment) -> str:
+    def extend(self, environment: Environment, requirements: Sequence[str], seconds: float | None) -> Environment:
+        """The environment with these packages, too; itself when it has them already. Blocks, for so long at the most.
+
+        Raises:
+            PackageError: with the reason; nothing is left behind then.
+        """
+
+    async def explain_import(self, module: str, environment: Environment, policy: Policy) -> str:
         """What to do about an import that failed. May take seconds, while an index is asked; never raises."""
 
     async def check(self) -> EngineHealth:

@@ -15,6 +15,7 @@ from belljar.packages.environment import Environment
 from belljar.settings import Settings
 
 READY_TIMEOUT_S = 60
+MOST_LAYERED = 4  # pools of environments with a layer
 
 
 class Host:
@@ -26,6 +27,8 @@ class Host:
         self.sessions: dict[str, Session] = {}
         self._pools: dict[tuple[str, str], Pool] = {}
         self._warming: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._layered: dict[tuple[str, str], None] = {}  # whose pools are of a layer, the oldest first
+        self._closing: set[asyncio.Task[None]] = set()
         self._closed = False
 
     async def create(self, engine_name: str, spec: Spec) -> Session:
@@ -92,7 +95,7 @@ class Host:
         self._closed = True
         for task in self._warming.values():
             task.cancel()
-        await asyncio.gather(*self._warming.values(), return_exceptions=True)
+        await asyncio.gather(*self._warming.values(), *self._closing, return_exceptions=True)
         await asyncio.gather(*(pool.close() for pool in self._pools.values()), return_exceptions=True)
         await asyncio.gather(*(session.close() for session in self.sessions.values()), return_exceptions=True)
         self.sessions.clear()
@@ -104,6 +107,21 @@ class Host:
         key = (engine.name, environment.digest)
         if self.settings.pool_size and key not in self._warming:
             self._warming[key] = asyncio.get_running_loop().create_task(self._warm(engine, environment))
+        if environment.layer is not None:
+            self._layered.pop(key, None)
+            self._layered[key] = None
+            if len(self._layered) > MOST_LAYERED:
+                self._give_up(next(iter(self._layered)))
+
+    def _give_up(self, key: tuple[str, str]) -> None:
+        """Keep no sandboxes ready any more for a layer that was not asked for in a long time."""
+        del self._layered[key]
+        if (warming := self._warming.pop(key, None)) is not None:
+            warming.cancel()
+        if (pool := self._pools.pop(key, None)) is not None:
+            closing = asyncio.get_running_loop().create_task(pool.close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
 
     async def _warm(self, engine: Engine, environment: Environment) -> None:
         with contextlib.suppress(SandboxError, TimeoutError, OSError):

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from belljar.engines import exits
 from belljar.engines.base import Engine, Event, KernelExited, KernelProcess, OnEvent, Spec, ignore
-from belljar.errors import SandboxClosed, SandboxError, StartFailed
-from belljar.execution import Completion, Execution, State, Usage, Variable
+from belljar.errors import PackageError, SandboxClosed, SandboxError, StartFailed
+from belljar.execution import Completion, Execution, ExecutionError, State, Usage, Variable
 from belljar.host.recorder import RESULTS_BYTES, Recorder
+from belljar.host.supply import Supply
 
 _NONE = type(None)
 _MODULE = re.compile(r"No module named '([^']{1,200})'")
@@ -34,6 +35,7 @@ class Run:
     env: Mapping[str, str] = field(default_factory=dict)
     args: tuple[Any, ...] = ()  # empty, or the one value
     files: Mapping[str, bytes] = field(default_factory=dict)
+    packages: tuple[str, ...] = ()
     cwd: str | None = None
 
 
@@ -50,7 +52,7 @@ class Session:
 
     def __init__(self, engine: Engine, spec: Spec, process: KernelProcess) -> None:
         self.engine_name = engine.name
-        self._engine = engine
+        self.engine = engine
         self.spec = spec
         self.process = process
         self.closed = False
@@ -62,6 +64,12 @@ class Session:
         self._is_running = False
         self.is_set_up = False
         self._stop = Stop()
+        self._supply = Supply(self)
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether no code has run in it, so that another Python may take the place of this one."""
+        return self.count == 0
 
     async def configure(self) -> None:
         """Give a fresh kernel its environment and limits."""
@@ -77,6 +85,7 @@ class Session:
             state, reason = await self._revive()
             for path, data in run.files.items():
                 await self.process.workspace.write(path, data)
+            installed, failure = await self._supply_for(run)
             self.count += 1
             execution = Execution(
                 execution_count=self.count,
@@ -85,12 +94,26 @@ class Session:
                 degraded=list(self.process.degraded),
                 engine=self.engine_name,
                 sandbox_id=self.spec.id,
+                packages_installed=installed,
             )
+            if failure is not None:
+                execution.status, execution.error, execution.exit_code = "error", failure, 1
+                return execution
             recorder = Recorder(execution, int(self.spec.limits.output_mb * (1 << 20)), on_event)
             await self._execute(run, execution, recorder)
             await self._explain(execution)
             self._news = self.restored = None
             return execution
+
+    async def install(self, requirements: Sequence[str]) -> list[str]:
+        """Add packages and keep everything else; `name==version` of what was asked for and of what came along.
+
+        Raises:
+            PackageError: with the reason; the sandbox is as it was.
+        """
+        async with self._turn:
+            await self._revive()
+            return await self._supply.add(requirements)
 
     async def interrupt(self) -> None:
         """Stop the code that runs now, if any; its Execution says `cancelled`."""
@@ -101,7 +124,7 @@ class Session:
         """Forget every variable; the workspace stays."""
         async with self._turn:
             self._check_open()
-            kept = await self._renew()
+            kept = await self.renew()
             self.count, self._lost, self.restored = 0, None, None
             self._news = None if kept else "a fresh Python was started, as asked, but the files are lost"
 
@@ -180,7 +203,8 @@ class Session:
         if error is not None and error.code == "MODULE_NOT_FOUND":
             named = _MODULE.search(error.value)
             name = named[1] if named else ""
-            error.hint = await self._engine.explain_import(name, self.spec.environment)
+            reason = self._supply.reasons.get(name.partition(".")[0])
+            error.hint = reason or await self.engine.explain_import(name, self.spec.environment, self.spec.policy)
 
     def _begin_stop(self, by: StoppedBy) -> asyncio.Task[None]:
         """Stop the run, unless that has begun."""
@@ -222,17 +246,21 @@ class Session:
                 return "reset", self._news
             return ("kept", None) if self.restored is None else ("restored", self.restored)
         reason = self._lost or "the sandbox's Python had ended"
-        kept = await self._renew()
+        kept = await self.renew()
         self._lost = None
         self._news = f"a fresh Python was started{'' if kept else ', and the files are lost'}: {reason}"
         return "reset", self._news
 
-    async def _renew(self) -> bool:
+    async def renew(self) -> bool:
         """A fresh kernel, set up; one that was left half way is not used. False when the files are lost."""
         self.is_set_up = False
         kept = await self.process.restart()
         await self.configure()
         return kept
+
+    async def ask_now(self, request: dict[str, Any], seconds: float | None = None) -> Event:
+        """A Request of whoever has the turn."""
+        return await self._request(request, ignore, seconds or self.spec.limits.timeout_s)
 
     async def _request(self, request: dict[str, Any], on_event: OnEvent, timeout_s: float) -> Event:
         try:
@@ -248,6 +276,16 @@ class Session:
             await asyncio.shield(self._climb())
             raise
 
+    async def _supply_for(self, run: Run) -> tuple[list[str], ExecutionError | None]:
+        """What was installed for a run, and why it cannot be run when what it asked for could not be."""
+        installed: list[str] = []
+        if run.packages:
+            try:
+                installed = await self._supply.add(run.packages)
+            except PackageError as failure:
+                return [], ExecutionError("PackageError", str(failure), "", None, "PACKAGE_INSTALL_FAILED")
+        return [*installed, *await self._supply.add_missing(run)], None
+
     def _check_open(self) -> None:
         if self.closed:
             raise SandboxClosed("this sandbox was closed; make a new one")
@@ -258,7 +296,7 @@ def configuration(process: KernelProcess, spec: Spec, warm: bool) -> dict[str, A
     return {
         "type": "configure",
         "env": {**process.environment, **spec.env},
-        "path": [],
+        "path": spec.environment.path,
         "data_bytes": int(spec.limits.memory_mb * (1 << 20) * DATA_SHARE),
         "results_bytes": RESULTS_BYTES,
         "warm": process.rehearsals if warm else 0,

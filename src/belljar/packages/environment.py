@@ -1,4 +1,4 @@
-"""An environment: one CPython and one read-only folder of packages, named by its content."""
+"""An environment: one CPython and one read-only folder of packages, named by its content; a layer may be on top."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+PLACE = "/packages/site"  # where a sandbox has the packages of its layer
+
 
 @dataclass(frozen=True)
 class Environment:
-    """What a native sandbox imports from.
+    """What a sandbox imports from.
 
-    `site` is None for Python alone. `warm` names modules worth importing once, ahead of any sandbox.
+    `site` is None for Python alone. `warm` names modules worth importing once, ahead of any sandbox. `layer` is a
+    folder of packages that were added to `base` because `requirements` were asked for; when it replaces some of those
+    beneath it, nothing that was imported ahead may be used (`is_warm`). `packages` has all of them, as `name==version`.
     """
 
     python: Path
@@ -20,6 +24,20 @@ class Environment:
     digest: str = "bare"
     packages: tuple[str, ...] = ()
     warm: tuple[str, ...] = ()
+    layer: Path | None = None
+    base: Environment | None = None
+    requirements: tuple[str, ...] = ()
+    is_warm: bool = True
+
+    @property
+    def ground(self) -> Environment:
+        """The environment beneath the layer, or this one."""
+        return self.base or self
+
+    @property
+    def path(self) -> list[str]:
+        """Folders that the kernel puts before the environment's own packages."""
+        return [PLACE] if self.layer is not None else []
 
 
 def default_python() -> str:

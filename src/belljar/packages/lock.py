@@ -11,7 +11,8 @@ from pathlib import Path
 if sys.platform == "win32":
     import msvcrt
 
-    def _try_to_hold(descriptor: int) -> bool:
+    def try_to_hold(descriptor: int) -> bool:
+        """Whether an open file could be locked at once."""
         try:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         except OSError:
@@ -21,7 +22,8 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _try_to_hold(descriptor: int) -> bool:
+    def try_to_hold(descriptor: int) -> bool:
+        """Whether an open file could be locked at once."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -34,9 +36,9 @@ def alone(lock: Path, waiting: Callable[[], None] | None = None) -> Iterator[Non
     """One process works, the others wait for it; `waiting` is called once when there is somebody to wait for."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with open(lock, "a+b") as file:
-        if not _try_to_hold(file.fileno()):
+        if not try_to_hold(file.fileno()):
             if waiting is not None:
                 waiting()
-            while not _try_to_hold(file.fileno()):
+            while not try_to_hold(file.fileno()):
                 time.sleep(0.05)
         yield

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import difflib
 import re
-import sys
 from collections.abc import Mapping
 
 from belljar.packages import lookup, pins
+from belljar.packages.modules import STANDARD
 from belljar.packages.names import NO_BUILD, WELL_KNOWN, distribution_of, is_preinstalled_natively, normal
 from belljar.packages.pyodide import known_modules
+from belljar.policy import Policy
 from belljar.settings import Settings
 
 MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}(?:\.[A-Za-z_][A-Za-z0-9_]{0,99}){0,20}")
-STANDARD = sys.stdlib_module_names | {"annotationlib", "compression"}  # the sandbox's Python may be newer than ours
 CLOSE = 0.8
-NOT_YET = "adding packages is not part of this version of Belljar"
 
 
-def explain(module: str, *, engine: str, settings: Settings, modules: Mapping[str, str] | None = None) -> str:
+def explain(
+    module: str, *, engine: str, settings: Settings, modules: Mapping[str, str] | None = None,
+    policy: Policy | None = None,
+) -> str:  # fmt: skip
     """One or two sentences about an import of `module` that failed with ModuleNotFoundError.
 
     `modules` maps the import names that the sandbox has to distributions; by default those of the prepared set. Takes a
@@ -42,8 +44,16 @@ def explain(module: str, *, engine: str, settings: Settings, modules: Mapping[st
         or _left_out(top, engine)
         or _no_build(top, engine)
         or _typo(top, has)
+        or _by_the_policy(top, policy or Policy())
         or _by_the_index(top, engine)
     )
+
+
+def is_foregone(top: str, engine: str, modules: Mapping[str, str]) -> bool:
+    """Whether there is no point in looking for a package of that import name, or no sense: it looks like a typo."""
+    if top in STANDARD:
+        return True
+    return bool(_known_elsewhere(top, modules) or _no_build(top, engine) or _typo(top, modules))
 
 
 def _owner(top: str, has: Mapping[str, str]) -> str:
@@ -82,7 +92,7 @@ def _no_build_sentence(distribution: str, why: str) -> str:
         return f"The package {distribution!r} has no build for the wasm engine{why}. Use engine='native', which has it."
     return (
         f"The package {distribution!r} has no build for the wasm engine{why}."
-        f" Only engine='native' could run it, and {NOT_YET}."
+        f" Use engine='native', which can install it: packages=[{distribution!r}]."
     )
 
 
@@ -103,6 +113,16 @@ def _likeness(left: str, right: str) -> float:
     return difflib.SequenceMatcher(None, left.lower(), right.lower()).ratio()
 
 
+def _by_the_policy(top: str, policy: Policy) -> str | None:
+    """Whoever may not install anything has no reason to ask an index, which would learn the name."""
+    if policy.packages == "none":
+        return f"No module is named {top!r}, and nothing is installed here (packages='none')."
+    if not isinstance(policy.packages, str):
+        distribution = distribution_of(top)
+        return f"If there is a package {distribution!r}, this sandbox's Policy(packages=[...]) does not allow it."
+    return None
+
+
 def _by_the_index(top: str, engine: str) -> str:
     distribution = distribution_of(top)
     answer = lookup.ask(distribution, engine)
@@ -112,9 +132,9 @@ def _by_the_index(top: str, engine: str) -> str:
         case "no_build" if engine == "wasm":
             return _no_build_sentence(distribution, "")
         case "no_build":
-            return f"The package {distribution!r} has no wheel for this machine's Python."
+            return f"The package {distribution!r} has no wheel for this machine's Python, and nothing is built."
         case "usable":
-            return f"The package {distribution!r} exists, but is not among the preinstalled ones, and {NOT_YET}."
+            return f"The package {distribution!r} exists and can be installed: packages=[{distribution!r}]."
         case _:
             return (
                 f"Whether there is a package {distribution!r} is not known: the package index cannot be asked"

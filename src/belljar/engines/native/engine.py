@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from belljar.engines.base import EngineHealth, KernelProcess, Spec
 from belljar.engines.confinement import Program
-from belljar.engines.native import cgroups, confined
+from belljar.engines.native import cgroups, confined, trees
 from belljar.engines.native.confined import ConfinedProgram
 from belljar.engines.native.health import Health
 from belljar.engines.native.jail import Jail
 from belljar.engines.native.launch import JailPlan, plan_for
 from belljar.engines.native.process import NativeProcess
 from belljar.engines.native.reserve import Reserve
-from belljar.errors import EngineUnavailable, InvalidRequest, StartFailed
+from belljar.errors import EngineUnavailable, StartFailed
 from belljar.packages import base
 from belljar.packages.environment import Environment, default_python
 from belljar.packages.progress import Progress
@@ -40,7 +41,7 @@ class NativeEngine:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.health = Health(settings)
-        self._base: Environment | None = None
+        self._bases: dict[Path, Environment] = {}
         self._jails: dict[str, asyncio.Task[Jail]] = {}
         self._reserves: dict[str, Reserve] = {}
         self._hierarchy: cgroups.Hierarchy | None = None
@@ -48,28 +49,44 @@ class NativeEngine:
         self._number = next(_engines)
         self._admission: asyncio.Task[tuple[str, ...]] | None = None
 
-    def environment(self, policy: Policy, progress: Progress | None = None) -> Environment:
-        """The base environment of this process's own CPython, or that Python alone."""
-        python = Path(default_python())
+    def environment(self, policy: Policy, progress: Progress | None = None, python: str | None = None) -> Environment:
+        """The base environment of a CPython, by default this process's own, or that Python alone."""
+        path = _python(python)
         if policy.packages == "none":
-            return Environment(python)
-        if policy.packages != "auto":
-            raise InvalidRequest("a list of packages is not part of this version; use packages='auto' or 'none'")
-        if self._base is None:
-            self._base = base.base_environment(python, self.settings.cache_dir, progress)
-        return self._base
+            own = python is None or path == _python(None)
+            return (
+                Environment(path)
+                if own
+                else Environment(path, digest=f"bare-{hashlib.sha256(bytes(path)).hexdigest()[:16]}")
+            )
+        if path not in self._bases:
+            self._bases[path] = base.base_environment(path, self.settings.cache_dir, progress)
+        return self._bases[path]
 
-    def is_prepared(self, policy: Policy) -> bool:
+    def is_prepared(self, policy: Policy, python: str | None = None) -> bool:
         """Whether environment() returns at once."""
-        if self._base is not None or policy.packages == "none":
-            return True
-        return base.is_prepared(Path(default_python()), self.settings.cache_dir)
+        if python is not None:  # it may have to be looked for
+            return False
+        path = _python(None)
+        return path in self._bases or policy.packages == "none" or base.is_prepared(path, self.settings.cache_dir)
 
-    async def explain_import(self, module: str, environment: Environment) -> str:  # noqa: ARG002 -- the same for all
-        """What to do about an import that failed."""
-        return (
-            "it is not among the preinstalled packages (`belljar packages list`): write it as a file into the workspace"
-        )
+    def extend(self, environment: Environment, requirements: Sequence[str], seconds: float | None) -> Environment:
+        """Have uv add packages in a layer of their own."""
+        from belljar.packages import layers, uv
+        from belljar.packages.bounded import Budget
+
+        longest = self.settings.install_timeout_s
+        budget = Budget.of(longest if seconds is None else min(seconds, longest), self.settings.install_mb * 1_000_000)
+        return layers.extend(environment, requirements, uv.Uv(self.settings), self.settings, budget)
+
+    async def explain_import(self, module: str, environment: Environment, policy: Policy) -> str:
+        """Tells a typo, no such package, no wheel and no index apart."""
+        from belljar.packages import missing
+        from belljar.packages.modules import modules_of
+
+        modules = await asyncio.to_thread(modules_of, environment)
+        ask = partial(missing.explain, module, engine=NAME, settings=self.settings, modules=modules, policy=policy)
+        return await asyncio.to_thread(ask)
 
     async def check(self) -> EngineHealth:
         """Prove each layer by trying to break it; the proof is kept as long as it holds."""
@@ -104,7 +121,7 @@ class NativeEngine:
 
     async def warm_up(self, environment: Environment) -> None:
         """Have the environment's heavy modules imported, once, behind the wall."""
-        if environment.warm:
+        if environment.warm and environment.is_warm:
             jail = await self._jail(environment)
             await jail.warm_up()
 
@@ -117,6 +134,7 @@ class NativeEngine:
         for jail in jails:
             if isinstance(jail, Jail):
                 await jail.close()
+        trees.close()
         if self._hierarchy is not None:
             self._hierarchy.remove()
             self._hierarchy, self._looked_for_cgroups = None, False
@@ -136,7 +154,7 @@ class NativeEngine:
     async def _start(self, spec: Spec, degraded: tuple[str, ...]) -> NativeProcess:
         jail = await self._jail(spec.environment)
         hierarchy = self._bounds(jail, degraded)
-        reserve = await self._reserve(spec.environment, jail, hierarchy)
+        reserve = await self._reserve(spec.environment.ground, jail, hierarchy)
         home = await reserve.take(spec.limits) or self._group(spec, hierarchy)
         process = NativeProcess(jail, partial(self._jail, spec.environment), home, spec, degraded)
         await process.start()
@@ -183,7 +201,8 @@ class NativeEngine:
 
     async def _jail(self, environment: Environment) -> Jail:
         """The jail of an environment."""
-        return await self._jail_of(environment.digest, partial(plan_for, environment, self.settings.cache_dir))
+        ground = environment.ground
+        return await self._jail_of(ground.digest, partial(plan_for, ground, self.settings.cache_dir))
 
     async def _jail_of(self, key: str, plan: Callable[[], JailPlan]) -> Jail:
         """A jail by name; launched once, mended when a zygote died, and launched again after it ended."""
@@ -200,6 +219,14 @@ class NativeEngine:
             await former.result().close()
         _raise_open_files()
         return await Jail.launch(await asyncio.to_thread(plan))
+
+
+def _python(asked: str | None) -> Path:
+    if asked is None:
+        return Path(default_python())
+    from belljar.packages.pythons import find_python
+
+    return find_python(asked)
 
 
 def _is_over(task: asyncio.Task[Jail]) -> bool:

@@ -7,10 +7,12 @@ import contextlib
 import os
 import signal
 import socket
+from pathlib import Path
 
 from belljar.engines.native.cgroups import Group
 from belljar.engines.native.descriptors import gone, has_ended, readable
 from belljar.engines.native.jail import Jail
+from belljar.engines.native.trees import tree_of
 from belljar.engines.native.workspace import DescriptorWorkspace
 from belljar.errors import StartFailed
 from belljar.limits import Limits
@@ -26,8 +28,10 @@ class Keeper:
         self.pidfd = pidfd
         self.workspace = workspace
         self.group = group
+        self.layer: Path | None = None  # whose packages it shows
         self._control: socket.socket | None = control
         self._kills: list[asyncio.Future[None]] = []  # ordered, not yet confirmed
+        self._showing: asyncio.Future[str | None] | None = None
         asyncio.get_running_loop().add_reader(control, self._on_message)
 
     @classmethod
@@ -77,6 +81,25 @@ class Keeper:
         self._tell({"op": "kill", "spare": spare_kernel})
         await asyncio.wait((killed,), timeout=KILL_TIMEOUT_S)
 
+    async def show_packages(self, layer: Path | None) -> None:
+        """Have a folder of packages in the sandbox in place of the last one, or none.
+
+        Raises:
+            StartFailed: when it cannot be shown.
+        """
+        trees = [] if layer is None else [tree_of(layer)]
+        showing = self._showing = asyncio.get_running_loop().create_future()
+        try:
+            self._tell({"op": "packages"}, trees)
+        finally:
+            for tree in trees:
+                os.close(tree)
+        if self._control is None:
+            raise StartFailed("packages cannot be shown to the sandbox: its keeper is gone")
+        if failure := await showing:
+            raise StartFailed(f"packages cannot be shown to the sandbox: {failure}")
+        self.layer = layer
+
     async def end(self) -> None:
         """End it, and with it everything in the sandbox; the files go too."""
         self._let_go()
@@ -90,7 +113,7 @@ class Keeper:
                 wire.send(self._control, message, descriptors)
 
     def _on_message(self) -> None:
-        """All that it says later is that it killed, and its end."""
+        """All that it says later is that it killed or showed packages, and its end."""
         if self._control is None:
             return
         try:
@@ -103,6 +126,8 @@ class Keeper:
             self._let_go()
         elif received[0]["op"] == "killed" and self._kills:
             self._confirm_kill()
+        elif received[0]["op"] == "shown":
+            self._confirm_shown(received[0].get("error"))
 
     def _let_go(self) -> None:
         if self._control is not None:
@@ -111,11 +136,16 @@ class Keeper:
             self._control = None
         while self._kills:
             self._confirm_kill()
+        self._confirm_shown("its keeper is gone")
 
     def _confirm_kill(self) -> None:
         killed = self._kills.pop(0)
         if not killed.done():
             killed.set_result(None)
+
+    def _confirm_shown(self, failure: str | None) -> None:
+        if self._showing is not None and not self._showing.done():
+            self._showing.set_result(failure)
 
 
 def disk_order(limits: Limits) -> dict[str, int]:

@@ -25,7 +25,7 @@ WRITTEN_FILES = {
     "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
     "/etc/hostname": "sandbox\n",
 }
-MOUNT_POINTS = ("/workspace", HOME, "/dev/shm", "/proc", "/packages", "/.disk")
+MOUNT_POINTS = ("/workspace", HOME, "/dev/shm", "/proc", "/packages/site", "/.disk", "/.empty")
 
 
 def plan(interpreter: Interpreter, inside: Path, site: Path | None) -> list[Step]:

@@ -19,6 +19,7 @@ from belljar.engines.native.link import Link
 from belljar.engines.native.workspace import DescriptorWorkspace
 from belljar.errors import SandboxClosed, StartFailed
 from belljar.limits import Limits
+from belljar.packages.environment import Environment
 from belljar_kernel import PROTOCOL, digest
 
 FindJail = Callable[[], Awaitable[Jail]]
@@ -38,6 +39,7 @@ class NativeProcess:
         self.keeper = home if isinstance(home, Keeper) else None
         self.group = home.group if isinstance(home, Keeper) else home
         self.limits = spec.limits
+        self._packages = spec.environment
         self.degraded = degraded
         self.kernel: Link | None = None
         self.exit: asyncio.Future[Exit] | None = None
@@ -131,6 +133,12 @@ class NativeProcess:
             await self._start()
             return kept
 
+    async def provide(self, environment: Environment) -> None:
+        """Show the packages of another layer; whatever kernel is there sees them at once."""
+        if self.keeper is not None and self.keeper.alive and environment.layer != self.keeper.layer:
+            await self.keeper.show_packages(environment.layer)
+        self._packages = environment
+
     def sample(self) -> Sample:
         """Processor time so far and the most memory there was."""
         if self.group is None or not self.group.joins:
@@ -175,7 +183,10 @@ class NativeProcess:
                     if former is not None:
                         await former.end()
                     self.keeper = await Keeper.start(self.jail, self.group, self.limits)
-                await self._start_kernel(self.keeper, self.jail.best())
+                if self.keeper.layer != self._packages.layer:
+                    await self.keeper.show_packages(self._packages.layer)
+                zygote = self.jail.best() if self._packages.is_warm else self.jail.bare
+                await self._start_kernel(self.keeper, zygote)
         except TimeoutError:
             raise StartFailed(f"the sandbox was not up after {START_TIMEOUT_S} s; is the machine overloaded?") from None
         except OSError as failure:

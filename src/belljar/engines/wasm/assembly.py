@@ -116,7 +116,7 @@ def _copy_scripts(pyodide: PyodideSet, deno: Path, folder: Path) -> None:
         (sources / name).write_text(text, encoding="utf-8")
     shutil.copyfile(sources / "compiled.py", folder / "compiled.py")
     names = [name for name, _ in _scripts() if name.endswith(".ts")]
-    _run([str(deno), "transpile", "--quiet", "--no-config", "--no-check", "--outdir", "out", *names], sources)
+    run_script([str(deno), "transpile", "--quiet", "--no-config", "--no-check", "--outdir", "out", *names], sources)
     for path in (sources / "out").iterdir():
         script = path.read_text(encoding="utf-8")
         (folder / path.name).write_text(script.replace('.ts"', '.js"'), encoding="utf-8")
@@ -154,7 +154,7 @@ def _compile_packages(pyodide: PyodideSet, deno: Path, folder: Path, progress: P
         packing.add_folder(pyodide.site)
     progress("Compiling the packages", 0.2)
     compiled = folder / "compiled.bin"
-    _run(build_command(str(deno), folder, "compile.js", str(compiled)))
+    run_script(build_command(str(deno), folder, "compile.js", str(compiled)))
     with Packing(folder / "packages") as packing:
         packing.add_folder(pyodide.site)
         packing.add_compiled(compiled)
@@ -180,12 +180,12 @@ def _build_snapshots(deno: Path, folder: Path) -> tuple[dict[str, int], list[str
 
 
 def _build_snapshot(deno: Path, folder: Path, name: str) -> int:
-    said = _run(build_command(str(deno), folder, "build.js", name))
-    _run(build_command(str(deno), folder, "verify.js", name))
+    said = run_script(build_command(str(deno), folder, "build.js", name))
+    run_script(build_command(str(deno), folder, "verify.js", name))
     return int(json.loads(said.splitlines()[-1])["memoryBytes"])
 
 
-def _run(command: list[str], folder: Path | None = None) -> str:
+def run_script(command: list[str], folder: Path | None = None) -> str:
     """Run one of our own scripts, with nothing of our environment but what Deno needs to keep its own files."""
     env = {name: os.environ[name] for name in ("HOME", "SYSTEMROOT", "LOCALAPPDATA", "TMPDIR") if name in os.environ}
     try:

@@ -43,10 +43,14 @@ def sandbox_command(deno: str, folder: str, memory_mb: int, options: Mapping[str
     )  # fmt: skip
 
 
-def build_command(deno: str, folder: Path, script: str, *args: str) -> list[str]:
-    """What runs one of our own scripts, on no user's behalf, that may read and write the folder it builds in."""
+def build_command(deno: str, folder: Path, script: str, *args: str, into: Path | None = None) -> list[str]:
+    """What runs one of our own scripts, on no user's behalf, that may read and write the folder it builds in.
+
+    That is the runtime's own, which scripts are read from, unless `into` is another one.
+    """
+    readable = f"{folder},{into}" if into is not None else str(folder)
     return [
         deno, "run", "--quiet", "--no-prompt", "--no-config", "--no-lock", "--no-remote", "--no-npm", "--cached-only",
         "--deny-net", "--deny-env", "--deny-run", "--deny-ffi", "--deny-sys", "--deny-import",
-        f"--allow-read={folder}", f"--allow-write={folder}", str(folder / script), *args,
+        f"--allow-read={readable}", f"--allow-write={into or folder}", str(folder / script), *args,
     ]  # fmt: skip

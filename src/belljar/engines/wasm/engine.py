@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -16,12 +17,14 @@ from belljar.engines.wasm.bare import BareRunner
 from belljar.engines.wasm.deno import ENVIRONMENT, sandbox_command
 from belljar.engines.wasm.health import Health
 from belljar.engines.wasm.jailed import JailedRunner
+from belljar.engines.wasm.layer import pack_layer
 from belljar.engines.wasm.process import WasmProcess
 from belljar.engines.wasm.runner import OnOutput, Runner
 from belljar.errors import InvalidRequest
 from belljar.limits import Limits
 from belljar.packages import missing, pyodide
 from belljar.packages.environment import Environment, default_python
+from belljar.packages.modules import modules_of_layer
 from belljar.packages.progress import Progress, in_silence, part_of
 from belljar.policy import Policy
 from belljar.settings import Settings
@@ -29,6 +32,8 @@ from belljar.settings import Settings
 NAME = "wasm"
 OVERHEAD_MB = 320  # what Deno takes beside Python's memory and the files: measured, see docs/limitations/wasm.md
 THREADS = 96
+LAYER_MB = 64  # packages that are added live in memory
+PYTHON = "3.14"
 HEADROOM_BYTES = 16 << 20  # a snapshot that leaves less than this to the code is not worth having
 MOST_MEMORY_MB = 4096
 MOST_EXPLANATIONS = 4  # that wait; a flood of imports that fail is not worth more
@@ -53,32 +58,44 @@ class WasmEngine:
         self._runtime: Runtime | None = None
         self._health = Health(self)
 
-    def environment(self, policy: Policy, progress: Progress | None = None) -> Environment:
+    def environment(self, policy: Policy, progress: Progress | None = None, python: str | None = None) -> Environment:
         """What a sandbox with this policy runs on; fetched and assembled first when it must be. Blocks."""
-        if not isinstance(policy.packages, str):
-            raise InvalidRequest("a list of packages is not part of this version; use packages='auto' or 'none'")
+        _check_python(python)
         runtime = self._runtime = self._runtime or self._assemble(progress or in_silence)
         if policy.packages == "none":
             return Environment(Path(default_python()), None, f"wasm-bare-{runtime.digest}")
         found = pyodide.pyodide_set(self.settings.cache_dir, self.settings)
         return Environment(Path(default_python()), found.site, f"wasm-{runtime.digest}", found.packages)
 
-    def is_prepared(self, _: Policy) -> bool:
+    def is_prepared(self, _: Policy, python: str | None = None) -> bool:  # noqa: ARG002 -- there is but one
         """Whether environment() returns at once."""
         cache = self.settings.cache_dir
         if self._runtime is not None:
             return True
         return pyodide.is_prepared(cache) and is_assembled(pyodide.pyodide_set(cache, self.settings), cache)
 
-    async def explain_import(self, module: str, environment: Environment) -> str:
+    def extend(self, environment: Environment, requirements: Sequence[str], seconds: float | None) -> Environment:
+        """Have pip download packages for Pyodide, into a layer of their own."""
+        from belljar.packages import foreign, layers
+        from belljar.packages.bounded import Budget
+
+        longest, megabytes = self.settings.install_timeout_s, min(self.settings.install_mb, LAYER_MB)
+        budget = Budget.of(longest if seconds is None else min(seconds, longest), megabytes * 1_000_000)
+        client = foreign.Foreign(self.settings)
+        runtime = self._runtime = self._runtime or self._assemble(in_silence)
+        finish = partial(pack_layer, runtime=runtime)
+        return layers.extend(environment, requirements, client, self.settings, budget, finish)
+
+    async def explain_import(self, module: str, environment: Environment, policy: Policy) -> str:
         """Tells a typo, no such package, no build for this engine and no index apart."""
         if environment.site is None:
             return "this sandbox has Python alone: it was made with packages='none'"
         if self._explanations >= MOST_EXPLANATIONS:
             return "it is not preinstalled (`belljar packages list --engine wasm`)"
         self._explanations += 1
+        modules = pyodide.known_modules(self.settings.cache_dir) | modules_of_layer(environment)
         try:
-            ask = partial(missing.explain, module, engine=NAME, settings=self.settings)
+            ask = partial(missing.explain, module, engine=NAME, settings=self.settings, modules=modules, policy=policy)
             return await asyncio.get_running_loop().run_in_executor(self._explaining, ask)
         finally:
             self._explanations -= 1
@@ -96,7 +113,7 @@ class WasmEngine:
         """Start a process from the largest snapshot that its memory has room for."""
         if spec.limits.memory_mb > MOST_MEMORY_MB:
             raise InvalidRequest(f"memory_mb must be at most {MOST_MEMORY_MB} on the wasm engine, which has 32 bits")
-        process = WasmProcess(lambda on_output: self.launch(spec, on_output), spec.limits)
+        process = WasmProcess(partial(self.launch, spec), spec.environment, spec.limits)
         await process.start()
         return process
 
@@ -126,8 +143,9 @@ class WasmEngine:
             self._ask_again_at = time.monotonic() + ASK_JAIL_EVERY_S
         return self._confinement if self._has_jail else None
 
-    async def launch(self, spec: Spec, on_output: OnOutput) -> Runner:
-        """Start one Deno for a spec."""
+    async def launch(self, spec: Spec, environment: Environment, on_output: OnOutput) -> Runner:
+        """Start one Deno for a spec, and what it imports from now."""
+        spec = replace(spec, environment=environment)
         if self._runtime is None:
             await asyncio.to_thread(self.environment, spec.policy)
         runtime = self._runtime
@@ -137,7 +155,7 @@ class WasmEngine:
             "diskBytes": spec.limits.disk_mb << 20,
         }  # fmt: skip
         jail, limits = await self.jail(), spec.limits
-        overhead = OVERHEAD_MB + limits.disk_mb
+        overhead = OVERHEAD_MB + limits.disk_mb + (LAYER_MB if environment.layer is not None else 0)
         if jail is None:
             _check_bare(limits)
             argv = sandbox_command(str(runtime.deno), str(runtime.folder), limits.memory_mb, options)
@@ -158,9 +176,17 @@ class WasmEngine:
 
 def snapshot_for(runtime: Runtime, spec: Spec) -> str | None:
     """The snapshot with most in it that leaves the code some memory; None to boot plainly."""
-    wanted = ("science", "base") if spec.environment.site is not None else ("base",)
+    is_warm = spec.environment.site is not None and spec.environment.is_warm
+    wanted = ("science", "base") if is_warm else ("base",)
     room = (spec.limits.memory_mb << 20) - HEADROOM_BYTES
     return next((name for name in wanted if runtime.snapshots.get(name, room + 1) <= room), None)
+
+
+def _check_python(asked: str | None) -> None:
+    if asked is not None and asked.removeprefix("python") not in ("3", PYTHON):
+        raise InvalidRequest(
+            f"the wasm engine has Python {PYTHON} and no other, so python={asked!r} cannot be; use engine='native'"
+        )
 
 
 def _check_bare(limits: Limits) -> None:

@@ -10,15 +10,17 @@ from typing import Any
 from belljar.engines import exits
 from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, ignore
 from belljar.engines.channel import encode
+from belljar.engines.wasm.layer import layer_requests
 from belljar.engines.wasm.leaving import END_TIMEOUT_S, HAND_OVER_TIMEOUT_S, Leaving, Restore, in_order
 from belljar.engines.wasm.python import PythonExchange
 from belljar.engines.wasm.runner import OnOutput, Runner
 from belljar.engines.wasm.workspace import MemoryWorkspace
 from belljar.errors import FileError, SandboxClosed, StartFailed
 from belljar.limits import Limits
+from belljar.packages.environment import Environment
 from belljar_kernel import PROTOCOL, digest
 
-Launch = Callable[[OnOutput], Awaitable[Runner]]
+Launch = Callable[[Environment, OnOutput], Awaitable[Runner]]
 
 START_TIMEOUT_S = 60
 ASK_TIMEOUT_S = 15
@@ -33,8 +35,9 @@ ENVIRONMENT = {
 class WasmProcess:
     """A sandbox of the wasm engine."""
 
-    def __init__(self, launch: Launch, limits: Limits) -> None:
+    def __init__(self, launch: Launch, packages: Environment, limits: Limits) -> None:
         self.limits = limits
+        self._packages = packages
         self.workspace = MemoryWorkspace(self._ask)
         self.environment: Mapping[str, str] = ENVIRONMENT
         self.rehearsals = REHEARSALS
@@ -118,6 +121,14 @@ class WasmProcess:
             self._is_spare = False
             return self._are_kept
 
+    async def provide(self, environment: Environment) -> None:
+        """Mount the packages of another layer; they go in as bytes, since the process can read no file any more."""
+        async with self._turn:
+            await self._answered()
+            if self._is_ready:
+                await self._show_packages(environment)
+            self._packages = environment
+
     def sample(self) -> Sample:
         """Processor time so far and the most memory there was."""
         return _added(self._before, self._runner.sample()) if self._runner else self._before
@@ -139,7 +150,7 @@ class WasmProcess:
         self._leaving, self._has_files = None, False
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
-                runner = self._runner = await self._launch(self._take)
+                runner = self._runner = await self._launch(self._packages, self._take)
                 runner.exit.add_done_callback(lambda _: exchange.end(None))
                 await asyncio.wait((exchange.hello, exchange.ended), return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError:
@@ -152,6 +163,8 @@ class WasmProcess:
         if hello.get("protocol") != PROTOCOL or hello.get("digest") != digest():
             raise StartFailed("the kernel inside is not the one that this Belljar brought; clear the cache folder")
         exchange.ended.add_done_callback(lambda _: self._on_end(runner, exchange))
+        if self._packages.layer is not None:
+            await self._show_packages(self._packages)
         runner.settle()
 
     async def _replace(self) -> None:
@@ -202,6 +215,20 @@ class WasmProcess:
             await runner.close()
         if self._exchange is not None:
             self._exchange.end(None)
+
+    async def _show_packages(self, environment: Environment) -> None:
+        """Raises StartFailed when they cannot be shown; a process that does not even answer is ended."""
+        try:
+            for request in layer_requests(environment.layer):
+                async with asyncio.timeout(ASK_TIMEOUT_S):
+                    answer = await self._exchange_with(request, ignore)
+                if failure := answer.get("failure"):
+                    raise StartFailed(f"packages cannot be shown to the sandbox: {str(failure)[:200]}")
+        except TimeoutError:
+            await self.kill()
+            raise StartFailed("the sandbox did not take its packages, and its Python was ended") from None
+        except KernelExited as ended:
+            raise StartFailed(f"the sandbox's Python ended while it was given its packages: {ended.exit}") from None
 
     def _take(self, data: bytes) -> None:
         if self._leaving is not None:

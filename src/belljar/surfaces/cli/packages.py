@@ -13,13 +13,16 @@ if TYPE_CHECKING:
 
 def command(options: Namespace) -> int:
     """List the base environment's packages, or prepare it."""
-    from belljar.compose import base_environment
+    from belljar.compose import base_environment, fetch_packages
 
     with progress() as report:
         environment = base_environment(options.engine, report)
+        added = fetch_packages(options.engine, options.names, report) if options.action == "sync" else []
     packages = sorted(environment.packages, key=str.lower)
     if options.action == "sync":
         print(f"belljar: the base environment is ready: {len(packages)} packages", file=sys.stderr)
+        for package in added:
+            print(f"belljar: {package} can be added without an index", file=sys.stderr)
     elif options.json:
         import json
 

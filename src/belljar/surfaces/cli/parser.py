@@ -114,7 +114,7 @@ def _add_sandbox_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME",
         dest="packages",
-        help="not in this version: install this first",
+        help="install this first, e.g. rich or 'rich>=13,<15'; repeatable",
     )
     parser.add_argument(
         "--file",
@@ -143,5 +143,6 @@ def _add_packages(parser: argparse.ArgumentParser) -> None:
     listing = actions.add_parser("list", help="print what the base environment has", formatter_class=_Help)
     listing.add_argument("--json", action="store_true", help="print one JSON array")
     sync = actions.add_parser("sync", help="download and prepare the base environment", formatter_class=_Help)
+    sync.add_argument("names", nargs="*", metavar="NAME", help="packages to have ready as well, also without an index")
     for parser_of_action in (listing, sync):
         parser_of_action.add_argument("--engine", default="auto", help="the engine whose packages are meant")

@@ -1,7 +1,7 @@
 /** Loads Pyodide with the packs mounted. What differs between a plain boot, a build and a restore is the caller's. */
 import type { EmscriptenModule, FileSystem, LoadOptions, Pyodide } from "./emscripten.ts";
 import { mountPack, openPack, type Pack } from "./pack.ts";
-import { FOLDER, KERNEL, OWN, SITE } from "./places.ts";
+import { FOLDER, KERNEL, LAYER, OWN, SITE } from "./places.ts";
 // @deno-types="./pyodide.asm.d.ts"
 import create from "./pyodide.asm.mjs";
 // @deno-types="./pyodide.d.ts"
@@ -67,7 +67,7 @@ export async function boot(
 }
 
 function furnish(fs: FileSystem, parts: Parts): void {
-  for (const folder of [KERNEL, ...OWN]) fs.mkdirTree(folder);
+  for (const folder of [KERNEL, LAYER, ...OWN]) fs.mkdirTree(folder);
   mountPack(fs, parts.kernel, KERNEL);
   if (parts.packages) mountPack(fs, parts.packages, SITE);
 }

@@ -1,16 +1,19 @@
 /**
  * Compiles every module of a pack with the interpreter that will run it: `compile.js OUT` writes one file of
- * compiled modules, each as a line of JSON with its path and its length, followed by its bytes.
+ * compiled modules, each as a line of JSON with its path and its length, followed by its bytes. `compile.js OUT FOLDER` does
+ * so for the pack of a layer in that folder.
  */
 import { boot, openParts } from "./boot.ts";
 import type { PyCallable } from "./emscripten.ts";
 import { compileModules } from "./modules.ts";
-import type { Tree } from "./pack.ts";
-import { FOLDER, SITE } from "./places.ts";
+import { mountPack, openPack, type Tree } from "./pack.ts";
+import { FOLDER, LAYER, SITE } from "./places.ts";
 
-const [out] = Deno.args;
+const [out, layer] = Deno.args;
 const parts = openParts(true);
 const { py } = await boot(parts, (await compileModules(null)).main);
+const pack = layer ? openPack(layer, "pack") : parts.packages!, at = layer ? LAYER : SITE;
+if (layer) mountPack(py.FS, pack, LAYER);
 const compile = py.runPython(Deno.readTextFileSync(`${FOLDER}/compiled.py`)) as PyCallable;
 const file = Deno.openSync(out, { write: true, create: true, truncate: true });
 const encoder = new TextEncoder();
@@ -23,7 +26,7 @@ function walk(tree: Tree, prefix: string): void {
   for (const [name, entry] of Object.entries(tree)) {
     if (!Array.isArray(entry)) walk(entry, `${prefix}${name}/`);
     else if (name.endsWith(".py")) {
-      const code = compile(`${SITE}/${prefix}${name}`) as { toJs(): Uint8Array; destroy(): void } | undefined;
+      const code = compile(`${at}/${prefix}${name}`) as { toJs(): Uint8Array; destroy(): void } | undefined;
       if (!code) continue;
       const bytes = code.toJs();
       code.destroy();
@@ -33,6 +36,6 @@ function walk(tree: Tree, prefix: string): void {
   }
 }
 
-walk(parts.packages!.tree, "");
+walk(pack.tree, "");
 file.close();
 Deno.exit(0);

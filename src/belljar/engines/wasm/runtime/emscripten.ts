@@ -68,6 +68,7 @@ export interface FileSystem {
   ErrnoError: new (errno: number) => Error & { errno: number };
   createNode(parent: FileNode | null, name: string, mode: number, dev: number): FileNode;
   mount(type: { mount(): FileNode }, options: object, at: string): void;
+  unmount(at: string): void;
   mkdirTree(path: string, mode?: number): void;
   mkdir(path: string, mode?: number): void;
   open(path: string, flags: number | string, mode?: number): Stream;

@@ -5,6 +5,7 @@ import { ownDisk } from "./disk.ts";
 import type { PyCallable, Pyodide } from "./emscripten.ts";
 import { answerFileRequest } from "./files.ts";
 import type { Change } from "./kept.ts";
+import { answerLayerRequest } from "./layer.ts";
 import type { Modules } from "./modules.ts";
 import { OWN } from "./places.ts";
 import { openSnapshot, restore } from "./restore.ts";
@@ -117,6 +118,10 @@ function answer(py: Pyodide, handle: PyCallable, signal: Int32Array, text: strin
   if (typeof request.type === "string" && request.type.startsWith("file_")) {
     send({ type: "done", id: request.id, ...answerFileRequest(py.FS, request) });
     openRequest = 0;
+    return;
+  }
+  if (typeof request.type === "string" && request.type.startsWith("layer_")) {
+    send({ type: "done", id: request.id, ...answerLayerRequest(py.FS, request) });
     return;
   }
   try {

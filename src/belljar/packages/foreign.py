@@ -1,0 +1,135 @@
+"""pip as the installer of the wasm engine: it downloads wheels for Pyodide's platform; they are unpacked here."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+from belljar.errors import PackageError
+from belljar.packages import lookup, pip
+from belljar.packages.bounded import Budget, run
+from belljar.packages.environment import Environment
+from belljar.packages.failure import InstallFailed
+from belljar.packages.layers import Resolution, Resolved
+from belljar.packages.names import NO_BUILD
+from belljar.packages.requirements import has_version, name_of, versions
+from belljar.packages.stubs import write_stubs
+from belljar.packages.wheels import unpack
+from belljar.settings import Settings
+
+_NOBODY_HAS = re.compile(r"No matching distribution found for ([A-Za-z0-9][A-Za-z0-9._-]*)")
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """Installs for Pyodide."""
+
+    settings: Settings
+    engine: str = "wasm"
+
+    def resolve(
+        self, ground: Environment, wanted: Sequence[str], pinned: Sequence[str], scratch: Path, budget: Budget
+    ) -> Resolution:
+        """Download what is needed beside the set."""
+        write_stubs(ground, scratch / "stubs")
+        names = {name_of(text) for text in wanted}
+        looser = [line for line in pinned if name_of(line) not in names]
+        try:
+            return self._resolve(ground, wanted, pinned, scratch, budget)
+        except InstallFailed as failure:
+            if failure.kind != "conflict":
+                raise
+            try:
+                return self._resolve(ground, wanted, looser, scratch, budget)
+            except InstallFailed as other:
+                raise InstallFailed(other.kind, str(failure if other.kind == "conflict" else other)) from None
+
+    def install(self, resolved: Resolution, site: Path, python: Path, scratch: Path, budget: Budget) -> None:  # noqa: ARG002
+        """Unpack the wheels that were resolved."""
+        wheels = {(found.name, found.version): path for path, found in _wheels(scratch / "wheels")}
+        for one in resolved:
+            budget.check_time()
+            try:
+                unpack(wheels[one.name, one.version], site)
+            except PackageError as failure:
+                raise InstallFailed("refused", str(failure)) from failure
+
+    def _resolve(
+        self, ground: Environment, wanted: Sequence[str], pinned: Sequence[str], scratch: Path, budget: Budget
+    ) -> Resolution:
+        into, store = scratch / "wheels", self.settings.cache_dir / "wasm" / "wheels"
+        shutil.rmtree(into, ignore_errors=True)
+        into.mkdir()
+        store.mkdir(parents=True, exist_ok=True)
+        (scratch / "wanted.txt").write_text("".join(f"{line}\n" for line in wanted), "utf-8")
+        (scratch / "pinned.txt").write_text("".join(f"{line}\n" for line in pinned), "utf-8")
+        house = self.settings.wheelhouse
+        places = [scratch / "stubs", store, *([house] if house is not None and house.is_dir() else [])]
+        argv = [
+            *pip.command(), "download", "--no-input", "--no-cache-dir", "--disable-pip-version-check", "--no-color",
+            "--progress-bar", "off", "--timeout", "10", "--retries", "0", "--dest", str(into), *pip.FOR_WASM,
+            *(part for place in places for part in ("--find-links", str(place))),
+            "--constraint", str(scratch / "pinned.txt"), "--requirement", str(scratch / "wanted.txt"),
+        ]  # fmt: skip
+        code, out, said = run(argv, scratch, pip.environment(scratch), budget, into)
+        if code and (failure := self._understood(out + said, wanted)).kind == "unreachable":
+            code, out, said = run([*argv, "--no-index"], scratch, pip.environment(scratch), budget, into)
+            if code:
+                raise failure
+        if code:
+            raise failure
+        there = versions(ground.packages)
+        found = [(path, one) for path, one in _wheels(into) if not has_version(there, one.name, one.version)]
+        for path, _ in found:
+            _keep(path, store)
+        return [one for _, one in found]
+
+    def _understood(self, said: str, wanted: Sequence[str]) -> InstallFailed:
+        """What pip's complaint amounts to; about a package that it did not get, the index is asked once more."""
+        if found := _NOBODY_HAS.search(said):
+            name = name_of(found[1])
+            answer = lookup.ask(name, self.engine)
+            if answer.kind == "missing":
+                return InstallFailed("missing", f"there is no package {name!r} on the package index")
+            if answer.kind == "unreachable":
+                return InstallFailed("unreachable", f"the package index cannot be reached: {answer.reason}")
+            if answer.kind == "no_build" or name in NO_BUILD:
+                why = f": {NO_BUILD[name]}" if name in NO_BUILD else ""
+                needed = "" if name in {name_of(text) for text in wanted} else ", which it needs,"
+                return InstallFailed(
+                    "no_build", f"{name!r}{needed} has no build for the wasm engine{why}; use engine='native'"
+                )
+            return InstallFailed("conflict", f"no version of {name!r} fits; {pip.complaint(said)}")
+        if "ResolutionImpossible" in said or "conflicting dependencies" in said:
+            return InstallFailed("conflict", pip.complaint(said).partition("; ResolutionImpossible")[0])
+        if "HASHES" in said or "do not match the hashes" in said:
+            return InstallFailed("refused", f"what the index gave is not what it had announced: {pip.complaint(said)}")
+        return InstallFailed("unknown", pip.complaint(said))
+
+
+def _wheels(folder: Path) -> list[tuple[Path, Resolved]]:
+    found = []
+    for path in sorted(folder.glob("*.whl")):
+        try:
+            name, version, _, _ = parse_wheel_filename(path.name)
+        except InvalidWheelFilename:
+            continue
+        with open(path, "rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        found.append((path, Resolved(str(name), str(version), f"{name}=={version} --hash=sha256:{sha256}")))
+    return found
+
+
+def _keep(wheel: Path, store: Path) -> None:
+    """For a time without an index."""
+    if not (store / wheel.name).exists():
+        part = store / f".{os.getpid()}-{wheel.name}.part"
+        shutil.copyfile(wheel, part)
+        os.replace(part, store / wheel.name)

@@ -1,0 +1,203 @@
+"""Layers of added packages, made by the real clients from an index on loopback."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.shop import Shop, source, wheel
+
+from belljar.compose import LocalHost
+from belljar.engines.base import Engine
+from belljar.packages import remembered
+from belljar.packages.environment import Environment
+from belljar.packages.failure import InstallFailed
+from belljar.packages.lock import alone
+from belljar.policy import Policy
+
+Extend = Callable[..., Environment]
+
+
+@pytest.fixture(params=["native", "wasm"])
+def engine(request: pytest.FixtureRequest, apart: LocalHost) -> Engine:
+    found = apart.host.registry.get(request.param)
+    if not found.is_prepared(Policy()):
+        pytest.skip(f"the {request.param} engine is not prepared: `belljar packages sync --engine {request.param}`")
+    return found
+
+
+@pytest.fixture
+def extend(engine: Engine, shop: Shop) -> Extend:
+    """Add packages to the base environment."""
+
+    def add(*wanted: str, seconds: float | None = None, to: Environment | None = None) -> Environment:
+        return engine.extend(to or engine.environment(Policy()), wanted, seconds)
+
+    return add
+
+
+def failure(extend: Extend, *wanted: str, seconds: float | None = None) -> tuple[str, str]:
+    with pytest.raises(InstallFailed) as caught:
+        extend(*wanted, seconds=seconds)
+    return caught.value.kind, str(caught.value)
+
+
+def added(environment: Environment) -> set[str]:
+    return {*environment.packages} - {*environment.ground.packages}
+
+
+def test_a_package_comes_with_its_dependencies_and_what_is_there_is_not_fetched_again(
+    extend: Extend, shop: Shop
+) -> None:
+    shop.sell(
+        wheel("apple", "1.0", {"apple/__init__.py": ""}, ["core-of-apple>=2", "numpy"]),
+        wheel("core-of-apple", "1.0", {"core.py": ""}),
+        wheel("core-of-apple", "2.1", {"core.py": ""}),
+        wheel("numpy", "99.0", {"numpy.py": ""}),
+    )
+    found = extend("apple")
+    assert added(found) == {"apple==1.0", "core-of-apple==2.1"}
+    assert (found.layer / "apple" / "__init__.py").exists()
+    assert found.is_warm
+    assert not [path for path in shop.asked if "numpy-99" in path]
+
+
+def test_the_same_request_is_asked_of_the_index_once(extend: Extend, shop: Shop) -> None:
+    shop.sell(wheel("banana", "1.0", {"banana.py": ""}))
+    first = extend("banana")
+    shop.asked.clear()
+    assert extend("banana") == first
+    assert shop.asked == []
+
+
+def test_two_requests_that_come_to_the_same_share_one_folder(extend: Extend, shop: Shop) -> None:
+    shop.sell(wheel("cherry", "1.0", {"cherry.py": ""}))
+    assert extend("cherry").layer == extend("cherry>=1").layer
+
+
+def test_versions_ranges_and_extras_are_respected(extend: Extend, shop: Shop) -> None:
+    for version in ("1.0", "1.5", "2.0"):
+        shop.sell(wheel("date", version, {"date.py": ""}, ["stone; extra == 'more'"]))
+    shop.sell(wheel("stone", "1.0", {"stone.py": ""}))
+    assert added(extend("date")) == {"date==2.0"}
+    assert added(extend("date==1.0")) == {"date==1.0"}
+    assert added(extend("date>=1.1,<2")) == {"date==1.5"}
+    assert added(extend("date[more]")) == {"date==2.0", "stone==1.0"}
+
+
+def test_a_second_installation_keeps_what_the_first_brought(extend: Extend, shop: Shop) -> None:
+    shop.sell(wheel("elder", "1.0", {"elder.py": ""}), wheel("fig", "1.0", {"fig.py": ""}, ["elder"]))
+    first = extend("elder")
+    shop.sell(wheel("elder", "2.0", {"elder.py": ""}))
+    assert added(extend("fig", to=first)) == {"elder==1.0", "fig==1.0"}
+
+
+def test_another_version_of_what_is_preinstalled_replaces_it_and_nothing_imported_ahead_is_used(
+    extend: Extend, shop: Shop
+) -> None:
+    shop.sell(wheel("tabulate", "0.0.1", {"tabulate.py": "__version__ = '0.0.1'"}))
+    found = extend("tabulate==0.0.1")
+    assert added(found) == {"tabulate==0.0.1"}
+    assert not found.is_warm
+
+
+def test_what_is_missing_has_no_build_or_contradicts_itself_is_told_apart(extend: Extend, shop: Shop) -> None:
+    shop.sell(source("grape", "1.0", ""), wheel("guava", "1.0", {}, ["lime<1"]), wheel("lime", "2.0", {}))
+    assert failure(extend, "unheard-of")[0] == "missing"
+    assert failure(extend, "grape")[0] == "no_build"
+    assert failure(extend, "guava")[0] == "conflict"
+    assert failure(extend, "lime==7")[0] == "conflict"
+    assert "unheard-of" in failure(extend, "unheard-of")[1]
+
+
+def test_a_source_that_would_have_to_be_built_is_not_run(extend: Extend, shop: Shop, tmp_path: Path) -> None:
+    trace = tmp_path / "ran"
+    shop.sell(source("heather", "1.0", f"open({str(trace)!r}, 'w')"))
+    assert failure(extend, "heather")[0] == "no_build"
+    assert not trace.exists()
+
+
+def test_bytes_that_the_index_did_not_announce_are_refused(extend: Extend, shop: Shop) -> None:
+    name, content = wheel("ivy", "1.0", {"ivy.py": ""})
+    shop.sell((name, content))
+    shop.announced[name] = hashlib.sha256(b"something else").hexdigest()
+    assert failure(extend, "ivy")[0] == "refused"
+
+
+def test_an_index_that_never_answers_costs_the_time_that_was_given(extend: Extend, shop: Shop) -> None:
+    shop.sell(wheel("juniper", "1.0", {"juniper.py": ""})).slow_s = 40
+    started = time.monotonic()
+    kind, said = failure(extend, "juniper", seconds=4)
+    assert kind in ("too_slow", "unreachable")
+    assert "juniper could not be installed" in said
+    assert time.monotonic() - started < 30
+
+
+def test_a_package_larger_than_allowed_is_refused(
+    extend: Extend, engine: Engine, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.sell(wheel("kiwi", "1.0", {"kiwi.py": "", "kiwi.bin": os.urandom(3_000_000)}))
+    monkeypatch.setattr(engine, "settings", replace(engine.settings, install_mb=1))
+    assert failure(extend, "kiwi") == (
+        "too_large",
+        "kiwi could not be installed: it is larger than the 1 MB that may be installed",
+    )
+
+
+def test_what_was_downloaded_of_it_is_removed(
+    extend: Extend, engine: Engine, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.sell(wheel("kumquat", "1.0", {"kumquat.py": "", "kumquat.bin": os.urandom(3_000_000)}))
+    monkeypatch.setattr(engine, "settings", replace(engine.settings, install_mb=1))
+    failure(extend, "kumquat")
+    cache = engine.settings.cache_dir
+    assert list((cache / "uv").glob(".tmp*")) == []
+    assert list((cache / "wasm" / "wheels").glob("kumquat*")) == []
+
+
+def test_without_an_index_what_was_installed_once_is_there_and_the_rest_is_told(
+    extend: Extend, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.sell(wheel("lemon", "1.0", {"lemon.py": ""}))
+    first = extend("lemon")
+    shop.close()
+    monkeypatch.setattr(remembered, "FRESH_S", 0.0)
+    assert extend("lemon") == first
+    assert failure(extend, "mango")[0] == "unreachable"
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    assert extend("lemon") == first
+
+
+def test_a_wheelhouse_serves_without_an_index(
+    extend: Extend, engine: Engine, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, content in (wheel("nut", "1.0", {"nut.py": ""}, ["shell"]), wheel("shell", "1.0", {"shell.py": ""})):
+        (tmp_path / name).write_bytes(content)
+    shop.close()
+    monkeypatch.setattr(engine, "settings", replace(engine.settings, wheelhouse=tmp_path))
+    assert added(extend("nut")) == {"nut==1.0", "shell==1.0"}
+
+
+def test_a_failure_leaves_no_half_made_layer(extend: Extend, engine: Engine, shop: Shop) -> None:
+    failure(extend, "unheard-of")
+    home = engine.settings.cache_dir / "environments" / "layers"
+    assert list(home.glob(".new-*")) == []
+
+
+def test_what_an_installation_that_was_killed_left_is_removed_and_another_that_works_is_spared(
+    extend: Extend, engine: Engine, shop: Shop
+) -> None:
+    home = engine.settings.cache_dir / "environments" / "layers"
+    for name in (".new-killed", ".new-working"):
+        (home / name).mkdir(parents=True)
+        (home / name / "lock").touch()
+    with alone(home / ".new-working" / "lock"):
+        failure(extend, "unheard-of")
+        assert [path.name for path in home.glob(".new-*")] == [".new-working"]
+    failure(extend, "unheard-of")
+    assert list(home.glob(".new-*")) == []
