@@ -9,7 +9,7 @@ DENO := $(CURDIR)/$(BIN)/deno
 INGREDIENTS := $(wildcard src/belljar/packages/*.py src/belljar/packages/sources/*.py src/belljar/packages/pins.json \
 	src/belljar/engines/wasm/*.py $(RUNTIME)/*.ts src/belljar_kernel/*.py)
 
-.PHONY: setup install run test check format bench clean
+.PHONY: setup install run test test-all check format bench clean
 
 ## setup: the virtual environment, and what sandboxes of each engine import from
 setup: $(PREPARED)
@@ -36,6 +36,10 @@ run: setup
 ## test: the whole suite; T=… narrows it (make test T=tests/test_docs.py)
 test: setup
 	$(BIN)/python -m pytest $(T)
+
+## test-all: the suite with what takes long: every conformance case and every attack on every engine
+test-all: setup
+	$(BIN)/python -m pytest -m "long or not long" $(T)
 
 ## check: format, lint, types, and which module may import which; for Python and for TypeScript
 check: install

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -44,8 +45,21 @@ def unhurried() -> Iterator[compose.LocalHost]:
     host.close()
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-@pytest.mark.parametrize("engine", sorted(DIFFERENCES))
+def pairs() -> list[Any]:
+    """Every engine with every case. A wasm sandbox takes half a second to start: `make test` takes each fourth there."""
+    return [
+        pytest.param(
+            engine,
+            case,
+            id=f"{engine}-{case.name}",
+            marks=[pytest.mark.long] if engine == "wasm" and number % 4 else [],
+        )
+        for engine in sorted(DIFFERENCES)
+        for number, case in enumerate(CASES)
+    ]
+
+
+@pytest.mark.parametrize(("engine", "case"), pairs())
 def test_conformance(engine: str, case: Case, unhurried: compose.LocalHost):
     problem, modules = available(engine)
     if problem:

@@ -15,6 +15,7 @@ from belljar.attacks import CASES, Case
 
 TIME_FOR_ALL_S = 300
 ENGINES = ("native", "wasm")
+LONG = {"native": [], "wasm": [pytest.mark.long]}  # a round on wasm takes minutes
 
 
 def made_on(engine: str, request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
@@ -44,8 +45,12 @@ def findings(native: None, request: pytest.FixtureRequest) -> Callable[[str], di
 
 @pytest.mark.parametrize(
     ("engine", "case"),
-    [(engine, case) for engine in ENGINES for case in CASES if engine in case.engines],
-    ids=lambda value: f"{value.id}: {value.name}" if isinstance(value, Case) else value,
+    [
+        pytest.param(engine, case, id=f"{engine}-{case.id}: {case.name}", marks=LONG[engine])
+        for engine in ENGINES
+        for case in CASES
+        if engine in case.engines
+    ],
 )
 def test_attack(engine: str, case: Case, findings: Callable[[str], dict[str, dict[str, Any]]]):
     finding = findings(engine)[case.id]
@@ -53,7 +58,7 @@ def test_attack(engine: str, case: Case, findings: Callable[[str], dict[str, dic
     assert finding["outcome"]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", [pytest.param(engine, marks=LONG[engine]) for engine in ENGINES])
 def test_the_host_says_nothing_of_its_own_while_it_is_attacked(
     engine: str, findings: Callable[[str], dict[str, dict[str, Any]]]
 ):

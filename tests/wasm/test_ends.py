@@ -90,6 +90,7 @@ def test_a_killed_process_is_told_and_replaced():
         assert sandbox.run("2 + 2").value == 4
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("host")
 def test_twenty_at_once_all_answer_with_their_own_state():
     kinds = (Policy(), Policy(packages="none"))

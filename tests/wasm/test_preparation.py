@@ -42,6 +42,7 @@ def cache(host: LocalHost, tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
+@pytest.mark.long
 def test_two_processes_that_prepare_at_once_do_the_work_once(cache: Path):
     env = os.environ | {"BELLJAR_CACHE_DIR": str(cache), "BELLJAR_POOL_SIZE": "0"}
     both = [

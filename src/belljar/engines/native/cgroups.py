@@ -38,7 +38,7 @@ class Hierarchy:
         group = Group(self.version, folders)
         try:
             for folder in dict.fromkeys(folders.values()):
-                folder.mkdir()
+                folder.mkdir(parents=True)  # another host of this process may have taken the parent away
             group.set(limits)
             group.open()
         except OSError:

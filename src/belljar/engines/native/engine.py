@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import itertools
 import resource
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -29,7 +28,6 @@ from belljar.settings import Settings
 
 NAME = "native"
 OPEN_FILES = 65_536
-_engines = itertools.count()
 
 
 class NativeEngine:
@@ -46,7 +44,6 @@ class NativeEngine:
         self._reserves: dict[str, Reserve] = {}
         self._hierarchy: cgroups.Hierarchy | None = None
         self._looked_for_cgroups = False
-        self._number = next(_engines)
         self._admission: asyncio.Task[tuple[str, ...]] | None = None
 
     def environment(self, policy: Policy, progress: Progress | None = None, python: str | None = None) -> Environment:
@@ -185,16 +182,11 @@ class NativeEngine:
             self._looked_for_cgroups = False  # it may have been taken away: look again next time
             raise StartFailed(f"no control group could be made for the sandbox: {failure}") from failure
 
-    @property
-    def _group_name(self) -> str:
-        """A parent group of its own for each engine of this process."""
-        return cgroups.own_name() + (f"-{self._number}" if self._number else "")
-
     def _cgroups(self, jail: Jail) -> cgroups.Hierarchy | None:
         if not self._looked_for_cgroups:
             self._looked_for_cgroups = True
             try:
-                self._hierarchy = cgroups.find(self._group_name, jail.process.pid)
+                self._hierarchy = cgroups.find(cgroups.own_name(), jail.process.pid)
             except cgroups.NoCgroups:
                 self._hierarchy = None
         return self._hierarchy

@@ -14,7 +14,8 @@ from belljar.engines.wasm.deno import ENVIRONMENT
 from belljar.engines.wasm.runner import OnOutput, Said
 from belljar.errors import StartFailed
 
-WATCH_EVERY_S = 0.1
+WATCH_EVERY_S = 0.03
+WATCH_CLOSELY_S = 0.003  # once half of what it may have is used
 
 
 class BareRunner(asyncio.SubprocessProtocol):
@@ -118,12 +119,14 @@ class BareRunner(asyncio.SubprocessProtocol):
 
     async def _watch_memory(self) -> None:
         """What WebAssembly's own limit does not bound, such as JavaScript's buffers, is bounded here."""
-        while not self.exit.done():
-            await asyncio.sleep(WATCH_EVERY_S)
-            used = await asyncio.to_thread(_usage, self._transport.get_pid()) if self._transport is not None else None
+        pause = WATCH_EVERY_S
+        while not self.exit.done() and self._transport is not None:
+            await asyncio.sleep(pause)
+            used = await asyncio.to_thread(_usage, self._transport.get_pid())
             if used is None:
                 continue
             self._sample = Sample(used[0], max(self._sample.peak_memory_bytes, used[1]))
+            pause = WATCH_EVERY_S if used[1] < self._memory_bytes / 2 else WATCH_CLOSELY_S
             if used[1] > self._memory_bytes:
                 self._is_over_memory = True
                 await self.kill()

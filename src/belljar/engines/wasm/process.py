@@ -23,7 +23,7 @@ from belljar_kernel import PROTOCOL, digest
 Launch = Callable[[Environment, OnOutput], Awaitable[Runner]]
 
 START_TIMEOUT_S = 60
-ASK_TIMEOUT_S = 15
+ASK_TIMEOUT_S = 8
 REHEARSALS = 10  # until V8 has compiled well what it first compiled fast
 LAST_SIGNAL = 31
 ENVIRONMENT = {
