@@ -38,7 +38,9 @@ class LocalHost:
             found = engine.environment(policy, None, python)
         else:
             found = await asyncio.to_thread(engine.environment, policy, None, python)
-        return await asyncio.to_thread(engine.extend, found, packages, None) if packages else found
+        if not packages:
+            return found
+        return await asyncio.to_thread(engine.extend, found, await self.host.built(engine, found, packages), None)
 
     def close(self) -> None:
         """End every sandbox and the loop."""
@@ -97,8 +99,10 @@ def fetch_packages(engine: str, packages: Sequence[str], progress: Progress | No
     """
     from belljar.packages.requirements import check
 
-    wanted, maker = check(packages), chosen(engine)
+    here, maker = local_host(), chosen(engine)
+    wanted: Sequence[str] = check(packages, sources=here.settings.package_sources)
     base = maker.environment(Policy())
+    wanted = here.background.wait(here.host.built(maker, base, wanted))
     found: set[str] = set()
     for number, part in enumerate([*((text,) for text in wanted), wanted] if len(wanted) > 1 else [wanted]):
         if part and progress is not None:

@@ -62,13 +62,13 @@ class AsyncSandbox:
         self._engine = engine
         self._limits = check_kind("limits", limits, Limits)
         self._policy = check_kind("policy", policy, Policy)
-        self._packages = check_packages(packages)
+        self._here = compose.local_host()
+        self._packages = self._check_packages(packages)
         self._python = check_text("python", python)
         if not isinstance(self._policy.packages, str):
-            check_packages(self._policy.packages, "Policy(packages=...)")
+            self._check_packages(self._policy.packages, "Policy(packages=...)")
         self._env = check_environment(env)
         self._first_files = checked_files(files)
-        self._here = compose.local_host()
         self._session: Session | None = None
         self._starting = asyncio.Lock()
         self._closed = False
@@ -104,7 +104,7 @@ class AsyncSandbox:
             env=check_environment(env),
             args=() if args is None else (check_json("args", args),),
             files=checked_files(files),
-            packages=check_packages(packages),
+            packages=self._check_packages(packages),
             cwd=check_text("cwd", cwd),
         )
         return await self._there(lambda session: session.run(run, on_event))
@@ -147,7 +147,7 @@ class AsyncSandbox:
             InvalidRequest: for what does not name a package.
             PackageError: with the reason; the sandbox is as it was.
         """
-        wanted = check_packages(packages)
+        wanted = self._check_packages(packages)
         if not wanted:
             raise InvalidRequest("name at least one package to install")
         return await self._there(lambda session: session.install(wanted))
@@ -225,6 +225,14 @@ class AsyncSandbox:
 
     async def __aexit__(self, *ended: object) -> None:
         await self.close()
+
+    def _check_packages(self, given: object, what: str = "packages") -> tuple[str, ...]:
+        """Requirements, checked; the module that does so is imported only for those who have any."""
+        if given is None or given == () or given == []:
+            return ()
+        from belljar.packages.requirements import check
+
+        return check(given, what, self._here.settings.package_sources)
 
     async def _there(self, act: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
         return await self._here.background.cross(self._act(act))
@@ -385,15 +393,6 @@ def restored_options(opened: Opened, options: SandboxOptions) -> SandboxOptions:
         "policy": Policy(packages=opened.header["policy"]),
     }
     return {**defaults, **options}
-
-
-def check_packages(given: object, what: str = "packages") -> tuple[str, ...]:
-    """Requirements, checked; the module that does so is imported only for those who have any."""
-    if given is None or given == () or given == []:
-        return ()
-    from belljar.packages.requirements import check
-
-    return check(given, what)
 
 
 async def _next(events: AsyncGenerator[T, None]) -> T | None:

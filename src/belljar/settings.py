@@ -25,6 +25,7 @@ class Settings:
     pyodide_mirror: str | None = None
     install_timeout_s: int = 300
     install_mb: int = 2048
+    package_sources: tuple[str, ...] = ()
 
     @classmethod
     def load(cls) -> Settings:
@@ -43,6 +44,7 @@ class Settings:
             pyodide_mirror=_address("PYODIDE_MIRROR"),
             install_timeout_s=_whole("INSTALL_TIMEOUT_S", default=300, high=3600),
             install_mb=_whole("INSTALL_MB", default=2048, high=1 << 20),
+            package_sources=_addresses("PACKAGE_SOURCES"),
         )
 
 
@@ -60,8 +62,21 @@ def _given_folder(name: str) -> Path | None:
 
 def _address(name: str) -> str | None:
     text = os.environ.get(PREFIX + name, "").strip()
-    if not text:
-        return None
+    return _checked_address(name, text) if text else None
+
+
+def _addresses(name: str) -> tuple[str, ...]:
+    """Folders, each with its slash at the end, so that none is the beginning of another name."""
+    texts = os.environ.get(PREFIX + name, "").replace(",", " ").split()
+    found = []
+    for text in texts:
+        scheme, _, rest = _checked_address(name, text).rstrip("/").partition("://")
+        host, slash, path = rest.partition("/")
+        found.append(f"{scheme.lower()}://{host.lower()}{slash}{path}/")
+    return tuple(found)
+
+
+def _checked_address(name: str, text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise InvalidRequest(f"{PREFIX}{name} must be an http(s) address of a folder")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
+from tests.forge import Forge, project
 from tests.shop import wheel
 
 from belljar import InvalidRequest, Limits, PathRefused, Policy, Sandbox
@@ -46,9 +48,19 @@ def test_c04_every_form_of_a_package_is_taken_and_the_version_is_reported(shop, 
     assert (ex.packages_installed, ex.stdout) == (installed, installed[-1].partition("==")[2] + "\n")
 
 
-def test_c04_a_package_from_git_is_refused_with_the_forms_that_are_taken(shared):
-    with pytest.raises(InvalidRequest, match=r"version control system is not installed; write a name"):
-        shared.run("1", packages=["git+https://github.com/user/repo.git"])
+def test_c04_a_package_from_git_is_refused_until_the_operator_allows_it(shop, apart, tmp_path, monkeypatch):
+    forge = Forge(tmp_path)
+    address = forge.commit("user/repo", project("tangelo", "1.0", {"tangelo.py": "v = 3"}))
+    try:
+        with Sandbox("native") as sandbox:
+            with pytest.raises(InvalidRequest, match=r"not allowed here; .* BELLJAR_PACKAGE_SOURCES"):
+                sandbox.run("1", packages=[address])
+            for owner in (apart, apart.host):
+                monkeypatch.setattr(owner, "settings", replace(apart.settings, package_sources=(f"{forge.address}/",)))
+            ex = sandbox.run("import tangelo; tangelo.v", packages=[address])
+    finally:
+        forge.close()
+    assert (ex.value, ex.packages_installed) == (3, ["tangelo==1.0"])
 
 
 def test_c05_packages_are_there_before_the_code_and_are_reported(shop):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
+from functools import partial
 
 from belljar.engines.base import Engine, EngineHealth, Spec
 from belljar.engines.registry import FACTORIES, Registry
@@ -46,7 +48,7 @@ class Host:
         is_pooled = process is not None
         if process is None:
             process = await (engine.start(spec) if pool is None else pool.start(spec))
-        session = Session(engine, spec, process)
+        session = Session(engine, spec, process, partial(self.built, engine))
         if self._closed:
             await session.close()
             raise SandboxClosed("the host was closed while the sandbox started")
@@ -60,6 +62,21 @@ class Host:
                 raise
         self._prepare_more(engine, spec.environment)
         return session
+
+    async def built(self, engine: Engine, environment: Environment, requirements: Sequence[str]) -> list[str]:
+        """The same requirements with a wheel on this machine in place of each address.
+
+        Raises:
+            PackageError: with the reason.
+        """
+        found = []
+        for text in requirements:
+            if "://" in text:
+                from belljar.host import building
+
+                text = await building.built(self, engine, environment, text)
+            found.append(text)
+        return found
 
     async def close_session(self, session: Session) -> None:
         """End one sandbox."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,10 +15,12 @@ from belljar.errors import PackageError, SandboxClosed, SandboxError, StartFaile
 from belljar.execution import Completion, Execution, ExecutionError, State, Usage, Variable
 from belljar.host.recorder import RESULTS_BYTES, Recorder
 from belljar.host.supply import Supply
+from belljar.packages.environment import Environment
 
 _NONE = type(None)
 _MODULE = re.compile(r"No module named '([^']{1,200})'")
 StoppedBy = Literal["deadline", "caller", "listener"]
+Built = Callable[[Environment, Sequence[str]], Awaitable[list[str]]]  # requirements whose addresses are files here
 
 GRACE_S = 1.0
 MAX_ROWS = 10_000
@@ -50,11 +52,12 @@ class Stop:
 class Session:
     """A sandbox between its creation and its close."""
 
-    def __init__(self, engine: Engine, spec: Spec, process: KernelProcess) -> None:
+    def __init__(self, engine: Engine, spec: Spec, process: KernelProcess, built: Built) -> None:
         self.engine_name = engine.name
         self.engine = engine
         self.spec = spec
         self.process = process
+        self.built = built
         self.closed = False
         self._turn = asyncio.Lock()
         self.count = 0

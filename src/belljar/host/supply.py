@@ -46,9 +46,10 @@ class Supply:
         spec = self._session.spec
         check_allowed(spec.policy, requirements)
         before = spec.environment
-        after = await asyncio.to_thread(self._session.engine.extend, before, requirements, seconds)
+        wanted = await self._session.built(before, requirements)
+        after = await asyncio.to_thread(self._session.engine.extend, before, wanted, seconds)
         await self._adopt(after)
-        found, asked = versions(after.packages), {name_of(text) for text in requirements}
+        found, asked = versions(after.packages), {name_of(text) for text in wanted}
         known = versions(before.packages)
         return [f"{name}=={version}" for name, version in found.items() if name in asked or known.get(name) != version]
 
@@ -190,7 +191,7 @@ def allowed_packages(policy: Policy) -> dict[str, str] | None:
         return None
     from belljar.packages.requirements import check, name_of
 
-    return {name_of(text): text for text in check(policy.packages)}
+    return {name_of(text): text for text in check([text for text in policy.packages if "://" not in text])}
 
 
 def check_allowed(policy: Policy, requirements: Sequence[str]) -> None:
@@ -200,7 +201,11 @@ def check_allowed(policy: Policy, requirements: Sequence[str]) -> None:
     if requirements and policy.packages == "none":
         raise PackageError("this sandbox has Policy(packages='none'): nothing is installed into it")
     allowed = allowed_packages(policy)
-    beyond = [text for text in requirements if allowed is not None and name_of(text) not in allowed]
+    beyond = [
+        text
+        for text in requirements
+        if allowed is not None and (text not in policy.packages if "://" in text else name_of(text) not in allowed)
+    ]
     if beyond:
-        listed = ", ".join(sorted(allowed or ())) or "nothing"
+        listed = ", ".join(sorted(policy.packages)) or "nothing"
         raise PackageError(f"{', '.join(beyond)} may not be installed here; Policy(packages=[...]) allows {listed}")

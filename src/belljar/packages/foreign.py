@@ -109,6 +109,8 @@ class Foreign:
             return InstallFailed("conflict", f"no version of {name!r} fits; {pip.complaint(said)}")
         if "ResolutionImpossible" in said or "conflicting dependencies" in said:
             return InstallFailed("conflict", pip.complaint(said).partition("; ResolutionImpossible")[0])
+        if "is not a supported wheel" in said:
+            return InstallFailed("no_build", f"it has compiled parts, for another platform; {pip.complaint(said)}")
         if "HASHES" in said or "do not match the hashes" in said:
             return InstallFailed("refused", f"what the index gave is not what it had announced: {pip.complaint(said)}")
         return InstallFailed("unknown", pip.complaint(said))

@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name, canonicalize_version
 from packaging.version import InvalidVersion, Version
 
 from belljar.errors import InvalidRequest
+from belljar.packages.addresses import is_address, parse_address
 
 MOST = 100
 LONGEST = 300
@@ -17,7 +18,7 @@ ALLOWED = "write a name ('rich'), with extras ('rich[jupyter]'), versions ('rich
 _WRITTEN = re.compile(r"[A-Za-z0-9 ._\-\[\],<>=!~*+()'\";]+")
 _SOURCES = (
     (re.compile(r"^-"), "an option is not a package"),
-    (re.compile(r"(?i)^(?:git|hg|svn|bzr)\+|\.git\b"), "code from a version control system is not installed"),
+    (re.compile(r"(?i)^(?:git|hg|svn|bzr)\+|\.git\b"), "that way into a version control system is not taken"),
     (re.compile(r"://|\s@\s|@\s*\w+:"), "an address is not installed"),
     (re.compile(r"^[./~\\]|[/\\]|\.(?:whl|zip|tar\.gz)$"), "a path is not installed"),
 )
@@ -50,8 +51,8 @@ def parse(written: object) -> Requirement:
     return found
 
 
-def check(given: object, what: str = "packages") -> tuple[str, ...]:
-    """Requirements as this module spells them, without repetitions.
+def check(given: object, what: str = "packages", sources: Sequence[str] = ()) -> tuple[str, ...]:
+    """Requirements as this module spells them, without repetitions; addresses must be below one of the sources.
 
     Raises:
         InvalidRequest: naming the first that is none.
@@ -62,7 +63,11 @@ def check(given: object, what: str = "packages") -> tuple[str, ...]:
         raise InvalidRequest(f"{what} must be a list of names, not {given!r:.80}")
     if len(given) > MOST:
         raise InvalidRequest(f"{what} has {len(given)} entries; at most {MOST} are installed at once")
-    return tuple(dict.fromkeys(spelled(parse(written)) for written in given))
+    return tuple(dict.fromkeys(_checked(written, sources) for written in given))
+
+
+def _checked(written: object, sources: Sequence[str]) -> str:
+    return str(parse_address(str(written), sources)) if is_address(written) else spelled(parse(written))
 
 
 def spelled(requirement: Requirement) -> str:
@@ -89,10 +94,10 @@ def has_version(there: Mapping[str, str], name: str, version: str) -> bool:
 
 
 def is_satisfied(written: str, packages: Iterable[str]) -> bool:
-    """Whether what is there already is what is wanted; extras may want more, so those are never."""
+    """Whether what is there already is what is wanted; extras and files may be more than it, so those are never."""
     requirement = Requirement(written)
     version = versions(packages).get(name_of(written))
-    if version is None or requirement.extras or requirement.marker is not None:
+    if version is None or requirement.extras or requirement.marker is not None or requirement.url is not None:
         return False
     try:
         return requirement.specifier.contains(Version(version), prereleases=True)
@@ -102,8 +107,13 @@ def is_satisfied(written: str, packages: Iterable[str]) -> bool:
 
 def still_wanted(before: Iterable[str], new: Iterable[str]) -> list[str]:
     """Of older requirements those that hold on; one about versions gives way to a newer one about versions."""
-    replaced = {name_of(text) for text in new if Requirement(text).specifier}
-    return [text for text in before if name_of(text) not in replaced or not Requirement(text).specifier]
+    replaced = {name_of(text) for text in new if _is_exacting(text)}
+    return [text for text in before if name_of(text) not in replaced or not _is_exacting(text)]
+
+
+def _is_exacting(written: str) -> bool:
+    requirement = Requirement(written)
+    return bool(requirement.specifier) or requirement.url is not None
 
 
 def _refused(shown: str, reason: str) -> InvalidRequest:

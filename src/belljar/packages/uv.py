@@ -9,6 +9,9 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
+
+from packaging.utils import parse_wheel_filename
 
 from belljar.packages.base import PREINSTALLED
 from belljar.packages.bounded import Budget, run
@@ -22,7 +25,9 @@ from belljar.packages.stubs import write_stubs
 from belljar.settings import Settings
 
 KEPT = re.compile(r"UV_(?:.*INDEX.*|KEYRING.*|.*CERT.*|NATIVE_TLS|.*INSECURE_HOST|FIND_LINKS|OFFLINE|.*PROXY.*)")
-_HASHED = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)", re.MULTILINE)
+_HASHED = re.compile(
+    r"^(?P<name>[A-Za-z0-9._-]+)(?:==(?P<version>[^\s;\\]+)| @ file://\S*/(?P<wheel>[^\s/]+\.whl))", re.MULTILINE
+)
 _UNREACHABLE = re.compile(
     r"[Ff]ailed to fetch|error sending request|[Cc]onnect error|network was disabled|dns error|timed out|"
     r"HTTP status (?:client|server) error|[Nn]etwork"
@@ -68,6 +73,9 @@ class Uv:
             "copy", "--compile-bytecode", "-r", str(listed),
         ]  # fmt: skip
         self._run(argv, scratch, budget, site)
+        for name in ("direct_url.json", "uv_cache.json"):  # they say where on this machine a wheel was
+            for path in site.glob(f"*.dist-info/{name}"):
+                path.unlink()
 
     def _resolve(
         self, ground: Environment, wanted: Sequence[str], pinned: Sequence[str], scratch: Path, budget: Budget
@@ -83,7 +91,7 @@ class Uv:
         starts = [*_HASHED.finditer(said)]
         ends = [match.start() for match in starts[1:]] + [len(said)]
         return [
-            Resolved(match["name"], match["version"], said[match.start() : end].strip())
+            Resolved(match["name"], match["version"] or version_of(match["wheel"]), said[match.start() : end].strip())
             for match, end in zip(starts, ends, strict=True)
         ]
 
@@ -137,6 +145,11 @@ def understood(said: str) -> InstallFailed:
     if "No solution found" in said:
         return InstallFailed("conflict", told)
     return InstallFailed("unknown", f"uv said: {told}")
+
+
+def version_of(wheel: str) -> str:
+    """Of a wheel that was built here, by its name."""
+    return str(parse_wheel_filename(unquote(wheel))[1])
 
 
 def _tidy(cache: Path) -> None:
