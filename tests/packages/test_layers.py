@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -201,3 +204,47 @@ def test_what_an_installation_that_was_killed_left_is_removed_and_another_that_w
         assert [path.name for path in home.glob(".new-*")] == [".new-working"]
     failure(extend, "unheard-of")
     assert list(home.glob(".new-*")) == []
+
+
+def test_the_layer_that_was_not_used_for_longest_gives_way_and_one_in_use_never(
+    extend: Extend, engine: Engine, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("orange", "papaya", "quava"):
+        shop.sell(wheel(name, "1.0", {f"{name}.py": "", f"{name}.bin": os.urandom(400_000)}))
+    bound = replace(engine.settings, layers_mb=1)
+    monkeypatch.setattr(engine, "settings", bound)
+    used, unused = extend("orange"), extend("papaya").layer
+    third = extend("quava")
+    assert used.layer.exists()
+    assert third.layer.exists()
+    assert not unused.exists()
+    used_layer = used.layer
+    del used
+    gc.collect()
+    assert extend("papaya").layer.exists()
+    assert not used_layer.exists()
+
+
+def test_a_layer_that_another_process_has_stays(
+    extend: Extend, engine: Engine, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("raisin", "sloe"):
+        shop.sell(wheel(name, "1.0", {f"{name}.py": "", f"{name}.bin": os.urandom(700_000)}))
+    monkeypatch.setattr(engine, "settings", replace(engine.settings, layers_mb=1))
+    first = extend("raisin").layer
+    gc.collect()
+    code = (
+        "import sys; from pathlib import Path; from belljar.packages.holds import hold;"
+        " held = hold(Path(sys.argv[1])); print(flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(first.parent)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        other.stdout.readline()
+        extend("sloe")
+        assert first.exists()
+        other.communicate(b"\n")
+    gc.collect()
+    shop.sell(wheel("tamarind", "1.0", {"tamarind.py": ""}))
+    extend("tamarind")
+    assert not first.exists()
