@@ -54,12 +54,17 @@ def test_p03_a_source_whose_set_up_runs_code_is_refused_and_never_run(engine: st
     assert not trace.exists()
 
 
-def test_p03_no_code_of_a_wheel_runs_on_the_host(engine: str, shop: Shop, tmp_path: Path) -> None:
+def test_p03_no_code_of_a_wheel_runs_on_the_host_nor_inside_before_it_is_imported(
+    engine: str, shop: Shop, tmp_path: Path
+) -> None:
     trace = tmp_path / "ran"
     line = f"open({str(trace)!r}, 'w').close()"
-    shop.sell(wheel("trap", "1.0", {"trap.py": line, "trap.pth": f"import os; {line}", "sitecustomize.py": line}))
+    sly = f"import sys; sys.sly = True; {line}"
+    shop.sell(wheel("trap", "1.0", {"trap.py": line, "trap.pth": sly, "sitecustomize.py": sly}))
     with Sandbox(engine) as sandbox:
         assert sandbox.install("trap") == ["trap==1.0"]
+        sandbox.reset()
+        assert sandbox.run("import sys; hasattr(sys, 'sly')").value is False
         assert sandbox.run("import trap").error is not None
     assert not trace.exists()
 
