@@ -10,7 +10,7 @@ import { FOLDER, SITE } from "./places.ts";
 
 const [out] = Deno.args;
 const parts = openParts(true);
-const { py } = await boot(parts, (await compileModules(null)).main);
+const { py } = await boot(parts, await compileModules(null).main);
 const compile = py.runPython(Deno.readTextFileSync(`${FOLDER}/compiled.py`)) as PyCallable;
 const file = Deno.openSync(out, { write: true, create: true, truncate: true });
 const encoder = new TextEncoder();
