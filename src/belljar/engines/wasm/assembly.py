@@ -26,7 +26,7 @@ from belljar.packages.pyodide import PyodideSet
 SNAPSHOTS = ("base", "science")
 PACK = ("packages.json", "packages.bin")
 BUILD_TIMEOUT_S = 600
-GENERATION = "2"  # counts up when a folder of an older Belljar must not be reused
+GENERATION = "3"  # counts up when a folder of an older Belljar must not be reused
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _digest(pyodide: PyodideSet, deno: Path) -> str:
 def _scripts() -> Iterator[tuple[str, str]]:
     folder = resources.files(__package__) / "runtime"
     for path in sorted(folder.iterdir(), key=lambda path: path.name):
-        if path.name.endswith((".ts", ".py")) and not path.name.endswith(".d.ts"):
+        if path.name.endswith((".ts", ".py")):
             yield path.name, path.read_text(encoding="utf-8")
 
 
@@ -103,9 +103,9 @@ def _assemble(pyodide: PyodideSet, deno: Path, folder: Path, progress: Progress)
 
 
 def _copy_scripts(pyodide: PyodideSet, deno: Path, folder: Path) -> None:
-    for name in patches.PATCHES:
+    for name, text in patches.TEXTS.items():
         script = (pyodide.core / name).read_text(encoding="utf-8")
-        (folder / name).write_text(patches.patch(name, script), encoding="utf-8")
+        (folder / text).write_text(patches.patched(name, script), encoding="utf-8")
     for name in ("pyodide.asm.wasm", "python_stdlib.zip"):
         shutil.copyfile(pyodide.core / name, folder / name)
     lock = json.loads((pyodide.core / "pyodide-lock.json").read_text())

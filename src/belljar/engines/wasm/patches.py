@@ -1,10 +1,29 @@
-"""Our changes to Pyodide's own scripts, so that a boot can be recorded and replayed. Each must match exactly once."""
+"""Our changes to Pyodide's own scripts, so that a boot is quick, and can be recorded and replayed."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+
 from belljar.errors import StartFailed
 
+# The scripts are evaluated as text: to import them, Deno would search all of it for imports, at every start. In that
+# text there is neither Deno nor Node, so Pyodide takes itself to be in a worker of no special kind and loads nothing of
+# theirs.
+_OPENING = '((Deno,process,Buffer,require,navigator={userAgent:"Cloudflare-Workers"},location=new URL("file:///"))=>{'
+_CLOSING = "})"
+
 _MODULE = [
+    ("async function _createPyodideModule(moduleArg={}){", "return(async function(moduleArg={}){"),
+    ("export default _createPyodideModule;", ")"),
+    ("ENVIRONMENT_IS_WORKER=!!globalThis.WorkerGlobalScope", "ENVIRONMENT_IS_WORKER=true"),
+    (
+        "ENVIRONMENT_IS_NODE=globalThis.process?.versions?.node&&globalThis.process?.type",
+        "ENVIRONMENT_IS_NODE=false&&process",
+    ),
+    ("createRequire(import.meta.url)", "createRequire(location.href)"),
+    ("var _scriptName=import.meta.url", "var _scriptName=location.href"),
+    ('new URL("pyodide.asm.wasm",import.meta.url)', 'new URL("pyodide.asm.wasm",location.href)'),
     # Where a library's data and functions go: as recorded, when there is a record.
     (
         "alignMemory(getMemory(metadata.memorySize+memAlign),memAlign)",
@@ -77,6 +96,7 @@ _MODULE = [
     ),
 ]
 _LOADER = [
+    ("export{dt as loadPyodide,U as version};", "return dt"),
     # The main module, already compiled, and the standard library, already read.
     (
         'let{binary:t,response:n}=_(e+"pyodide.asm.wasm")',
@@ -93,10 +113,16 @@ _LOADER = [
     ),
 ]
 PATCHES = {"pyodide.asm.mjs": _MODULE, "pyodide.mjs": _LOADER}
+TEXTS = {"pyodide.asm.mjs": "pyodide.asm.js", "pyodide.mjs": "pyodide.js"}  # what each is called when it is one
+
+_NAME = re.compile(r"[A-Za-z0-9_$]+")
+_EXPORT = re.compile(r"(?<=[;{])([A-Za-z0-9_$]+)=Module\[\"\1\"\]=wasmExports\[\"[A-Za-z0-9_$]+\"\];")
+_ALIAS = re.compile(r"(?<=[;}])Module\[\"(_[A-Za-z0-9_$]+)\"\]=\1;")
+_DECLARED = re.compile(r"var ((?:[A-Za-z0-9_$]+,){200,}[A-Za-z0-9_$]+);")
 
 
-def patch(name: str, script: str) -> str:
-    """The script with our changes.
+def patched(name: str, script: str) -> str:
+    """The script with our changes, as an expression: a function that returns what the script exports.
 
     Raises:
         StartFailed: when it is not the script that they were written for.
@@ -105,4 +131,15 @@ def patch(name: str, script: str) -> str:
         if (count := script.count(old)) != 1:
             raise StartFailed(f"{name} is not the one of the pinned Pyodide: {old[:60]!r} is in it {count} times")
         script = script.replace(old, new)
-    return script
+    return f"{_OPENING}{_trimmed(script)}\n{_CLOSING}"
+
+
+def _trimmed(script: str) -> str:
+    """Without the names that it gives to exports and uses nowhere: a third of the text, read at every start."""
+    uses = Counter(_NAME.findall(script))
+    declared, assigned, quoted = 1, 1, 1
+    script = _EXPORT.sub(lambda found: "" if uses[found[1]] == declared + assigned + quoted else found[0], script)
+    members = set(re.findall(r"\.(_[A-Za-z0-9_$]+)", script))
+    script = _ALIAS.sub(lambda found: found[0] if found[1] in members else "", script)
+    uses = Counter(_NAME.findall(script))
+    return _DECLARED.sub(lambda found: f"var {','.join(n for n in found[1].split(',') if uses[n] > 1)};", script)

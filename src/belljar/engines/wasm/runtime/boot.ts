@@ -2,10 +2,6 @@
 import type { EmscriptenModule, FileSystem, LoadOptions, Pyodide } from "./emscripten.ts";
 import { mountPack, openPack, type Pack } from "./pack.ts";
 import { FOLDER, KERNEL, LAYER, OWN, SITE } from "./places.ts";
-// @deno-types="./pyodide.asm.d.ts"
-import create from "./pyodide.asm.mjs";
-// @deno-types="./pyodide.d.ts"
-import { loadPyodide } from "./pyodide.mjs";
 
 const ENVIRONMENT = {
   HOME: "/home/sandbox",
@@ -17,6 +13,9 @@ const ENVIRONMENT = {
 
 /** Everything that is read from the runtime folder for a boot; nothing is read from it later but through open files. */
 export interface Parts {
+  /** Emscripten's module factory. */
+  create: (settings: EmscriptenModule) => unknown;
+  load: (options: LoadOptions) => Promise<Pyodide>;
   kernel: Pack;
   packages: Pack | null;
   lock: unknown;
@@ -26,17 +25,21 @@ export interface Parts {
 type Extra = Partial<Pick<LoadOptions, "_makeSnapshot" | "_loadSnapshot">>;
 type Prepare = (module: EmscriptenModule) => void;
 
-// Pyodide looks for `require` to tell Node from a browser, and would load Node's child_process and ws.
-Object.assign(globalThis, { require: () => ({}) });
-
 /** Open the parts; without packages for Python alone. */
 export function openParts(withPackages: boolean): Parts {
   return {
+    create: evaluated("pyodide.asm.js"),
+    load: evaluated("pyodide.js"),
     kernel: openPack(FOLDER, "kernel"),
     packages: withPackages ? openPack(FOLDER, "packages") : null,
     lock: JSON.parse(Deno.readTextFileSync(`${FOLDER}/lock.json`)),
     stdlib: Deno.readFileSync(`${FOLDER}/python_stdlib.zip`),
   };
+}
+
+/** What one of Pyodide's scripts exports; see patches.py for their form. */
+function evaluated<T>(name: string): T {
+  return (0, eval)(Deno.readTextFileSync(`${FOLDER}/${name}`))();
 }
 
 /** Load Pyodide; `prepare` sees the module before it is instantiated. */
@@ -48,7 +51,7 @@ export async function boot(
 ): Promise<{ py: Pyodide; module: EmscriptenModule }> {
   let module: EmscriptenModule | undefined;
   Object.assign(globalThis, { belljarParts: { main, stdlib: parts.stdlib } });
-  const py = await loadPyodide({
+  const py = await parts.load({
     ...extra,
     indexURL: `${FOLDER}/`,
     packageBaseUrl: `${FOLDER}/`,
@@ -59,7 +62,7 @@ export async function boot(
     createPyodideModule(settings) {
       module = settings;
       prepare(settings);
-      return create(settings);
+      return parts.create(settings);
     },
   });
   delete (globalThis as { belljarParts?: unknown }).belljarParts;

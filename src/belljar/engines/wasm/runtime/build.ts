@@ -10,8 +10,8 @@ import { Recorder } from "./record.ts";
 
 const [name] = Deno.args;
 const recorder = new Recorder();
-const parts = openParts(name === "science"), { main } = await compileModules(null);
-const { py } = await boot(parts, main, (module) => recorder.attach(module), { _makeSnapshot: true });
+const parts = openParts(name === "science"), { main } = compileModules(null);
+const { py } = await boot(parts, await main, (module) => recorder.attach(module), { _makeSnapshot: true });
 recorder.markBooted();
 py.runPython(`from belljar_kernel import bridge; bridge.prepare(${parts.packages ? "True" : "False"})`);
 for (const loaded of Object.keys(py.loadedPackages)) delete py.loadedPackages[loaded]; // a reference that must be empty

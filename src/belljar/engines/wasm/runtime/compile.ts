@@ -11,7 +11,7 @@ import { FOLDER, LAYER, SITE } from "./places.ts";
 
 const [out, layer] = Deno.args;
 const parts = openParts(true);
-const { py } = await boot(parts, (await compileModules(null)).main);
+const { py } = await boot(parts, await compileModules(null).main);
 const pack = layer ? openPack(layer, "pack") : parts.packages!, at = layer ? LAYER : SITE;
 if (layer) mountPack(py.FS, pack, LAYER);
 const compile = py.runPython(Deno.readTextFileSync(`${FOLDER}/compiled.py`)) as PyCallable;

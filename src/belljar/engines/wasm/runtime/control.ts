@@ -31,7 +31,9 @@ python.onmessage = ({ data }: MessageEvent<"loaded" | "up" | number | Change>) =
   else if (Array.isArray(data)) kept.take(data);
 };
 python.postMessage({ signal, options });
-python.postMessage(await compileModules(options.snapshot)); // while the other thread loads its scripts
+const { main, libraries } = compileModules(options.snapshot); // while the other thread loads its scripts
+python.postMessage(await main);
+python.postMessage(await libraries);
 
 function complain(text: string): void {
   Deno.stderr.writeSync(new TextEncoder().encode(`${text}\n`));

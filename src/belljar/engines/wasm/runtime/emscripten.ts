@@ -117,6 +117,8 @@ export interface Hooks {
 export interface EmscriptenModule {
   belljar?: Hooks;
   preRun: (() => void)[];
+  addRunDependency(name: string): void;
+  removeRunDependency(name: string): void;
   HEAPU8: Uint8Array<ArrayBuffer>;
   FS: FileSystem;
   LDSO: { loadedLibsByName: Record<string, Library>; loadedLibsByHandle: Record<string, Library> };

@@ -11,7 +11,7 @@ export interface Tree {
 }
 
 export interface Pack {
-  tree: Tree;
+  readonly tree: Tree;
   /** The bytes at a place; must not be written to. */
   read(offset: number, length: number): Uint8Array;
 }
@@ -19,6 +19,7 @@ export interface Pack {
 type PackNode = FileNode & { entry: Entry };
 
 const EROFS = 69, ENOENT = 44, EINVAL = 28;
+const ROOT: Tree = {};
 const MODIFIED = Date.UTC(2024, 0, 1);
 const bound = Function.prototype.bind.bind(Function.prototype.call);
 const set = bound(Object.getPrototypeOf(Uint8Array.prototype).set) as (
@@ -26,7 +27,7 @@ const set = bound(Object.getPrototypeOf(Uint8Array.prototype).set) as (
   from: Uint8Array,
   at: number,
 ) => void;
-const { isArray } = Array, { hasOwn, keys } = Object, { min } = Math;
+const { parse } = JSON, { isArray } = Array, { hasOwn, keys } = Object, { min } = Math;
 
 /** Open a pack that was written to two files: `name.json` and `name.bin`. The file stays open. */
 export function openPack(folder: string, name: string): Pack {
@@ -42,7 +43,14 @@ export function openPack(folder: string, name: string): Pack {
     }
     return bytes;
   };
-  return { tree: JSON.parse(Deno.readTextFileSync(`${folder}/${name}.json`)), read };
+  const text = Deno.readTextFileSync(`${folder}/${name}.json`);
+  let tree: Tree | undefined;
+  return {
+    get tree() {
+      return tree ??= parse(text) as Tree; // much of the time nobody asks
+    },
+    read,
+  };
 }
 
 /** Where one file of a pack is. */
@@ -72,6 +80,7 @@ export function mountPack(fs: FileSystem, pack: Pack, at: string): void {
     const blocks = { size, blksize: 4096, blocks: (size + 511) >> 9 };
     return { dev: 77, ino: node.id, mode: node.mode, nlink: 1, uid: 0, gid: 0, rdev: 0, ...blocks, ...times };
   };
+  const contents = (node: PackNode) => (node.entry === ROOT ? pack.tree : node.entry) as Tree;
   const fileOps = { getattr, setattr: refuse };
   const folderOps = {
     ...fileOps,
@@ -81,11 +90,11 @@ export function mountPack(fs: FileSystem, pack: Pack, at: string): void {
     rename: refuse,
     symlink: refuse,
     lookup(parent: PackNode, name: string): PackNode {
-      const folder = parent.entry as Tree;
+      const folder = contents(parent);
       if (!hasOwn(folder, name)) throw new fs.ErrnoError(ENOENT);
       return make(parent, name, folder[name]);
     },
-    readdir: (node: PackNode): string[] => [".", "..", ...keys(node.entry)],
+    readdir: (node: PackNode): string[] => [".", "..", ...keys(contents(node))],
   };
   const fileStreams = {
     read(stream: Stream, buffer: Uint8Array, at: number, length: number, position: number): number {
@@ -106,5 +115,5 @@ export function mountPack(fs: FileSystem, pack: Pack, at: string): void {
   const folderStreams = {
     llseek: (stream: Stream, offset: number, whence: number) => (whence === 1 ? stream.position : 0) + offset,
   };
-  fs.mount({ mount: () => make(null, "/", pack.tree) }, {}, at);
+  fs.mount({ mount: () => make(null, "/", ROOT) }, {}, at);
 }

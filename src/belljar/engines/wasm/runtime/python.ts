@@ -6,7 +6,7 @@ import type { PyCallable, Pyodide } from "./emscripten.ts";
 import { answerFileRequest } from "./files.ts";
 import type { Change } from "./kept.ts";
 import { answerLayerRequest } from "./layer.ts";
-import type { Modules } from "./modules.ts";
+import type { Libraries, Modules } from "./modules.ts";
 import { OWN } from "./places.ts";
 import { openSnapshot, restore } from "./restore.ts";
 import { breaches } from "./walls.ts";
@@ -37,13 +37,19 @@ let openRequest = 0, isBroken = false;
 /** What arrives before Python is there. */
 class Inbox {
   closed = Promise.withResolvers<void>();
-  modules = Promise.withResolvers<Modules>();
+  main = Promise.withResolvers<WebAssembly.Module>();
+  libraries = Promise.withResolvers<Libraries>();
   requests: string[] = [];
 
-  take(message: "closed" | Modules | string): void {
+  take(message: "closed" | WebAssembly.Module | Libraries | string): void {
     if (message === "closed") this.closed.resolve();
     else if (typeof message === "string") this.requests.push(message);
-    else this.modules.resolve(message);
+    else if (message instanceof Map) this.libraries.resolve(message);
+    else this.main.resolve(message);
+  }
+
+  get modules(): Modules {
+    return { main: this.main.promise, libraries: this.libraries.promise };
   }
 }
 
@@ -54,8 +60,8 @@ self.onmessage = async ({ data: { signal, options } }) => {
   tell("loaded");
   await inbox.closed.promise;
   const trials = breaches(options.memoryPages); // goes on while Python boots
-  const modules = await inbox.modules.promise;
-  const py = opened ? await restore(parts, opened, modules) : (await boot(parts, modules.main)).py;
+  const { modules } = inbox;
+  const py = opened ? await restore(parts, opened, modules) : (await boot(parts, await modules.main)).py;
   const bridge = connect(py, signal, options), through = await trials;
   if (through.length) {
     Deno.stderr.writeSync(new TextEncoder().encode(`the wall does not hold: ${through.join("; ")}\n`));

@@ -5,7 +5,7 @@ import { type LinkedLibrary, memoryDigest, type Snapshot, tableDigest } from "./
 
 type Slots = Pick<Snapshot, "librarySlots" | "mainSlots" | "scriptSlots" | "fixedSlots">;
 
-const PAGE = 4096;
+const PAGE = 4096, TOUCHED = 256; // pages
 
 export class Recorder {
   #libraries: LinkedLibrary[] = [];
@@ -109,15 +109,29 @@ export class Recorder {
     mark(0, Number(typeof base === "number" ? base : base.value) + (1 << 20));
     for (const { memory, memorySize } of this.#libraries) if (memorySize) mark(memory, memory + memorySize + 64);
     const words = new BigUint64Array(heap.buffer), runs: [number, number][] = [];
-    for (let page = 0; page < always.length; page++) {
+    const isZero = Uint8Array.from(always, (_, page) => {
       const start = page * (PAGE / 8);
-      if (!always[page] && words.subarray(start, start + PAGE / 8).every((word) => word === 0n)) continue;
+      return words.subarray(start, start + PAGE / 8).every((word) => word === 0n) ? 1 : 0;
+    });
+    // Of the stack, a boot touches the end that it begins at, and no more.
+    for (let page = 0; page < always.length;) {
+      const end = isZero[page] ? nextOf(isZero, 0, page) : nextOf(isZero, 1, page);
+      if (isZero[page]) always.fill(0, page, Math.max(page, end - TOUCHED));
+      page = end;
+    }
+    for (let page = 0; page < always.length; page++) {
+      if (!always[page] && isZero[page]) continue;
       const last = runs.at(-1);
       if (last && last[0] + last[1] === page * PAGE) last[1] += PAGE;
       else runs.push([page * PAGE, PAGE]);
     }
     return runs;
   }
+}
+
+function nextOf(pages: Uint8Array, kind: 0 | 1, from: number): number {
+  const found = pages.indexOf(kind, from);
+  return found < 0 ? pages.length : found;
 }
 
 function byFunction(exports: Exports): Map<unknown, string> {

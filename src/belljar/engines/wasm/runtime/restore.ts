@@ -1,9 +1,11 @@
 /** Boots from a snapshot: links the same libraries at the same places, then puts the memory back as it was. */
 import { boot, type Parts } from "./boot.ts";
 import type { EmscriptenModule, Exports, Hooks, Pyodide } from "./emscripten.ts";
-import type { Modules } from "./modules.ts";
+import type { Libraries, Modules } from "./modules.ts";
 import { FOLDER } from "./places.ts";
 import type { Snapshot } from "./snapshot.ts";
+
+const LIBRARIES = "belljar-libraries";
 
 export type Look = (module: EmscriptenModule) => void;
 
@@ -23,10 +25,11 @@ export function openSnapshot(name: string): Opened {
 
 /** Restore; `look` sees the module when its memory is back and nothing has run yet. */
 export async function restore(parts: Parts, opened: Opened, modules: Modules, look?: Look): Promise<Pyodide> {
-  const { snapshot, pages } = opened, { main, libraries } = modules;
-  const { py, module } = await boot(parts, main, (module) => {
-    const hooks = module.belljar = hooksOf(module, snapshot, libraries);
-    module.preRun.push(() => {
+  const { snapshot, pages } = opened, { promise: failed, reject } = Promise.withResolvers<never>();
+  const booted = boot(parts, await modules.main, (module) => {
+    const hooks = module.belljar = hooksOf(module, snapshot);
+    const link = (libraries: Libraries) => {
+      hooks.library = (path) => libraries.get(path);
       relink(module, snapshot, libraries);
       delete hooks.memoryBase; // from here on libraries are loaded as ever
       delete hooks.tableBase;
@@ -36,14 +39,20 @@ export async function restore(parts: Parts, opened: Opened, modules: Modules, lo
         look?.(module);
         return snapshot.references;
       };
+      module.removeRunDependency(LIBRARIES);
+    };
+    module.preRun.push(() => {
+      module.addRunDependency(LIBRARIES); // it goes on when that is removed
+      modules.libraries.then(link).catch(reject);
     });
   }, { _loadSnapshot: new Uint8Array(16) });
+  const { py, module } = await Promise.race([booted, failed]);
   pages.close();
   module.belljar = { offsets: module.belljar?.offsets };
   return py;
 }
 
-function hooksOf(module: EmscriptenModule, snapshot: Snapshot, compiled: Map<string, WebAssembly.Module>): Hooks {
+function hooksOf(module: EmscriptenModule, snapshot: Snapshot): Hooks {
   const byPath = new Map(snapshot.libraries.map((library) => [library.path, library]));
   const recorded = (path: string, kind: "memory" | "table", size: number): number => {
     const library = byPath.get(path);
@@ -58,7 +67,6 @@ function hooksOf(module: EmscriptenModule, snapshot: Snapshot, compiled: Map<str
       if (found.length !== 1) throw new Error(`${by} needs ${name}, of which the snapshot has ${found.length}`);
       return module.LDSO.loadedLibsByName[found[0].path].exports;
     },
-    library: (path) => compiled.get(path),
     restoreMain(exports) {
       fillTable(module, snapshot, exports);
     },
@@ -80,7 +88,7 @@ function fillTable(module: EmscriptenModule, snapshot: Snapshot, main: Exports):
   snapshot.scriptSlots.forEach(([index], k) => table.set(index, exports[k] as CallableFunction));
 }
 
-function relink(module: EmscriptenModule, snapshot: Snapshot, compiled: Map<string, WebAssembly.Module>): void {
+function relink(module: EmscriptenModule, snapshot: Snapshot, compiled: Libraries): void {
   if (module.API.config.BUILD_ID !== snapshot.buildId) throw new Error("the snapshot is of another build of Pyodide");
   if (!module.growMemory(snapshot.memorySize) || module.HEAPU8.length !== snapshot.memorySize) {
     throw new Error(`the memory limit is below the ${snapshot.memorySize >> 20} MB of the snapshot`);

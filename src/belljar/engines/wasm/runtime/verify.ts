@@ -5,7 +5,7 @@ import { openSnapshot, restore } from "./restore.ts";
 import { memoryDigest, tableDigest } from "./snapshot.ts";
 
 const [name] = Deno.args;
-const parts = openParts(name === "science"), opened = openSnapshot(name), modules = await compileModules(name);
+const parts = openParts(name === "science"), opened = openSnapshot(name), modules = compileModules(name);
 const { snapshot } = opened;
 let memory = Promise.resolve(""), table = Promise.resolve("");
 const py = await restore(parts, opened, modules, (module) => {
