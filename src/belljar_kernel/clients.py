@@ -28,18 +28,34 @@ def patches() -> dict[str, Callable[[Any], None]]:
 
 
 def _patch_http_client(module: Any) -> None:
-    """For urllib, urllib3 and requests: plain requests. Tunnels fail by themselves, with the same words."""
-    original = module.HTTPResponse.begin
+    """For urllib, urllib3 and requests: refused plain requests; tunnels fail by themselves, with the same words.
 
-    @functools.wraps(original)
+    For code that uses it directly: the way through the proxy.
+    """
+    begin_plainly, connect_plainly = module.HTTPResponse.begin, module.HTTPConnection.connect
+
+    @functools.wraps(begin_plainly)
     def begin(response: Any) -> None:
-        original(response)
+        begin_plainly(response)
         if response.headers is not None and DENIED in response.headers:
             reason = response.reason
             response.close()
             raise ConnectionRefusedError(errno.ECONNREFUSED, reason)
 
-    module.HTTPResponse.begin = begin
+    @functools.wraps(connect_plainly)
+    def connect(connection: Any) -> None:
+        from urllib.parse import urlsplit
+
+        if connection._tunnel_host is None:
+            scheme = "https" if isinstance(connection, module.HTTPSConnection) else "http"
+            host = f"[{connection.host}]" if ":" in connection.host else connection.host
+            proxy = _proxy_for(f"{scheme}://{host}:{connection.port}")
+            if proxy is not None:
+                connection.set_tunnel(connection.host, connection.port)
+                connection.host, connection.port = connection._get_hostport(urlsplit(proxy).netloc, None)
+        connect_plainly(connection)
+
+    module.HTTPResponse.begin, module.HTTPConnection.connect = begin, connect
 
 
 def _patch_urllib(module: Any) -> None:
@@ -124,8 +140,9 @@ def _patch_aiohttp(module: Any) -> None:
 def _proxy_for(url: str) -> str | None:
     """The proxy that the variables name for a URL."""
     from urllib.parse import urlsplit
-    from urllib.request import getproxies_environment, proxy_bypass_environment
+    from urllib.request import getproxies, proxy_bypass
 
     parts = urlsplit(url)
-    proxy = getproxies_environment().get(parts.scheme)
-    return None if not parts.hostname or proxy_bypass_environment(parts.hostname) else proxy
+    proxy = getproxies().get(parts.scheme)
+    is_itself = proxy is not None and urlsplit(proxy).netloc == parts.netloc
+    return None if is_itself or not parts.hostname or proxy_bypass(parts.netloc) else proxy
