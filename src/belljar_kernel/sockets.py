@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from belljar_kernel.denials import Denials
 
 ONLY_THE_PROXY = "only the proxy that http_proxy names leads out of this sandbox"
+OWN_LOOPBACK = "loopback is the sandbox's own, where nothing listens on this port; the host's is not in Policy.network"
 _NO_ROUTE = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL, errno.EACCES, errno.EPERM)
 _LOOKUPS = ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr")
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
@@ -50,9 +51,11 @@ def _outward(original: Callable[..., Any], denials: Denials) -> Callable[..., An
         try:
             return original(self, *args)
         except OSError as error:
-            if error.errno not in _NO_ROUTE or self.family not in _FAMILIES or not args:
-                raise
             number = error.errno
+            if self.family not in _FAMILIES or not args or number not in (*_NO_ROUTE, errno.ECONNREFUSED):
+                raise
+        if number == errno.ECONNREFUSED:
+            raise OSError(number, denials.tell(_written(args[-1]), OWN_LOOPBACK, denials.allowed)) from None
         raise OSError(number, _told(denials, args[-1], ONLY_THE_PROXY)) from None
 
     return outward
