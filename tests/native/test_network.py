@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import textwrap
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.loopback import Names, Web, certificate_in, names
+from tests.native.test_reserve import keeper_of
 from tests.reliability import traces
 from tests.shop import Shop, wheel
 
@@ -330,6 +332,10 @@ def test_pooled_sandboxes_have_their_own_lists(native: None, known: Names, web: 
         one.reset()
         assert one.run(get).value == "hello /pooled"
         assert one.run("import os\nos.kill(os.getpid(), 9)").status == "crashed"
+        assert one.run(get).value == "hello /pooled"
+        signal.pidfd_send_signal(keeper_of(one).pidfd, signal.SIGKILL)  # a new network, a new listener, the same list
+        assert traces.eventually(lambda: not keeper_of(one).alive)
+        one.run("1")  # this one may find the Python gone, in the middle of things
         assert one.run(get).value == "hello /pooled"
 
 
