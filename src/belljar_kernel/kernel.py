@@ -8,6 +8,7 @@ import os
 from belljar_kernel import files, tracebacks
 from belljar_kernel.answer import Answer, failure
 from belljar_kernel.configuration import configure
+from belljar_kernel.denials import Denials
 from belljar_kernel.display import RESULTS_BYTES, Display, Results
 from belljar_kernel.execute import Session
 from belljar_kernel.figures import Figures
@@ -22,6 +23,7 @@ from belljar_kernel.surroundings import Surroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from belljar_kernel.answer import Emit, Event
@@ -47,6 +49,7 @@ class Kernel:
         self.shield = Shield()
         self.state: State | None = None
         self._answer: Answer | None = None
+        self.denials = Denials(self._send)
         self._watch = ImportWatch(
             {
                 "matplotlib": self.figures.patch_matplotlib,
@@ -57,6 +60,10 @@ class Kernel:
                 "warnings": patch_warnings,
             }
         )
+
+    def watch(self, actions: dict[str, Callable[[Any], None]]) -> None:
+        """Act on more modules than every engine's kernel does."""
+        self._watch.add(actions)
 
     def watch_imports(self) -> None:
         """Be there when a module is imported that shows things, and act for those that are there."""
@@ -135,6 +142,7 @@ class Kernel:
     def _prepare(self, request: dict[str, Any], results: Results) -> None:
         env = request.get("env") or {}
         self.streams.install(request.get("stdin"))
+        self.denials.begin()
         self.surroundings.enter(env, request.get("cwd"))
         self.watch_imports()
         self.figures.begin(os.environ.get("MPLBACKEND"))
@@ -143,5 +151,8 @@ class Kernel:
         self.session.prepare(*([request["args"]] if "args" in request else []))
 
     def _write(self, stream: str, text: str) -> None:
+        self._send(stream, {"text": text})
+
+    def _send(self, type: str, fields: Event) -> None:
         if self._answer is not None:
-            self._answer.send(stream, {"text": text})
+            self._answer.send(type, fields)
