@@ -158,6 +158,8 @@ async def _exchange(
         line.close(broken=True)
         if isinstance(error, OSError):
             raise Unreachable(f"{line.target} broke the connection: {error}") from None
+        if isinstance(error, h11.LocalProtocolError):
+            raise _malformed(url, str(error)) from None  # a body of another length than was said
         raise
     return Response(url, event, connection, line, gate)
 

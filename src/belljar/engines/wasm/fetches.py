@@ -134,6 +134,9 @@ class _Fetch:
             self.fail("unreachable", str(problem))
         except TimeoutError:
             self.fail("unreachable", f"{self.url[:300]} was left: nobody read the response for {STALLED_S} s")
+        except Exception as error:
+            self.fail("unreachable", f"{self.url[:300]} could not be fetched: {type(error).__name__}")
+            raise
         return None
 
     def fail(self, kind: str, message: str) -> None:
