@@ -26,6 +26,8 @@ def configure(kernel: Kernel, request: dict[str, Any]) -> dict[str, Any]:
     kernel.surroundings.configure(request.get("env"), request.get("path") or ())
     if type(request.get("results_bytes")) is int:
         kernel.results_bytes = max(0, request["results_bytes"])
+    if type(request.get("network")) is list:
+        kernel.denials.hosts = request["network"]
     if "data_bytes" in request:
         _limit_data(request["data_bytes"])
     for _ in range(min(int(request.get("warm") or 0), MOST_REHEARSALS)):

@@ -8,6 +8,7 @@ import os
 from belljar_kernel import files, tracebacks
 from belljar_kernel.answer import Answer, failure
 from belljar_kernel.configuration import configure
+from belljar_kernel.denials import Denials
 from belljar_kernel.display import RESULTS_BYTES, Display, Results
 from belljar_kernel.execute import Session
 from belljar_kernel.figures import Figures
@@ -47,6 +48,7 @@ class Kernel:
         self.shield = Shield()
         self.state: State | None = None
         self._answer: Answer | None = None
+        self.denials = Denials(self._send)
         self._watch = ImportWatch(
             {
                 "matplotlib": self.figures.patch_matplotlib,
@@ -135,6 +137,7 @@ class Kernel:
     def _prepare(self, request: dict[str, Any], results: Results) -> None:
         env = request.get("env") or {}
         self.streams.install(request.get("stdin"))
+        self.denials.begin()
         self.surroundings.enter(env, request.get("cwd"))
         self.watch_imports()
         self.figures.begin(os.environ.get("MPLBACKEND"))
@@ -143,5 +146,8 @@ class Kernel:
         self.session.prepare(*([request["args"]] if "args" in request else []))
 
     def _write(self, stream: str, text: str) -> None:
+        self._send(stream, {"text": text})
+
+    def _send(self, type: str, fields: Event) -> None:
         if self._answer is not None:
-            self._answer.send(stream, {"text": text})
+            self._answer.send(type, fields)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from belljar.limits import Limits
 from belljar.packages.environment import Environment
 from belljar.packages.progress import Progress
 from belljar.policy import Policy
+
+if TYPE_CHECKING:
+    from belljar.egress import Egress
 
 Event = dict[str, Any]
 OnEvent = Callable[[Event], None]
@@ -29,6 +32,7 @@ class Spec:
     limits: Limits = field(default_factory=Limits)
     policy: Policy = field(default_factory=Policy)
     env: Mapping[str, str] = field(default_factory=dict)
+    egress: Callable[[], Awaitable[Egress]] | None = None  # its only way out, made when it is first needed
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 
-from belljar.engines.base import Engine, EngineHealth, Spec
+from belljar.engines.base import Engine, EngineHealth, KernelProcess, Spec
 from belljar.engines.registry import FACTORIES, Registry
 from belljar.errors import InvalidRequest, SandboxClosed, SandboxError, StartFailed
+from belljar.host.network import Network
 from belljar.host.pool import Pool
 from belljar.host.session import Session
 from belljar.limits import Limits
@@ -41,25 +43,37 @@ class Host:
         asked = {name for name in ("network", "mounts") if getattr(spec.policy, name)}
         if beyond := asked - engine.capabilities:
             raise InvalidRequest(f"the {engine.name} engine has no {' or '.join(sorted(beyond))} in this version")
-        pool = self._pools.get((engine.name, spec.environment.digest))
-        process = await pool.take(spec) if pool is not None and not asked else None
-        is_pooled = process is not None
-        if process is None:
-            process = await (engine.start(spec) if pool is None else pool.start(spec))
-        session = Session(engine, spec, process)
+        network = Network(spec.policy)
+        spec = replace(spec, egress=network.egress)
+        try:
+            process, is_pooled = await self._process(engine, spec)
+        except BaseException:
+            await network.close()
+            raise
+        session = Session(engine, spec, process, network)
         if self._closed:
             await session.close()
             raise SandboxClosed("the host was closed while the sandbox started")
         self.sessions[spec.id] = session
         session.is_set_up = is_pooled
-        if not is_pooled or spec.env or spec.limits != Limits():
-            try:
+        try:
+            if not is_pooled or spec.env or spec.policy.network or spec.limits != Limits():
                 await session.configure()
-            except BaseException:
-                await self.close_session(session)
-                raise
+            if spec.policy.network:
+                await network.egress()
+        except BaseException:
+            await self.close_session(session)
+            raise
         self._prepare_more(engine, spec.environment)
         return session
+
+    async def _process(self, engine: Engine, spec: Spec) -> tuple[KernelProcess, bool]:
+        """A process for a sandbox, and whether it comes from the pool."""
+        pool = self._pools.get((engine.name, spec.environment.digest))
+        process = await pool.take(spec) if pool is not None and not spec.policy.mounts else None
+        if process is not None:
+            return process, True
+        return await (engine.start(spec) if pool is None else pool.start(spec)), False
 
     async def close_session(self, session: Session) -> None:
         """End one sandbox."""

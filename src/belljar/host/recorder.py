@@ -6,7 +6,7 @@ import json
 import mimetypes
 from collections.abc import Callable
 
-from belljar.engines.base import Event, OnEvent
+from belljar.engines.base import Event, OnEvent, ignore
 from belljar.execution import ChangedFile, Execution, ExecutionError, Result
 
 RESULTS_BYTES = 16 << 20
@@ -29,17 +29,21 @@ class Recorder:
         self._pass_on = on_event
         self.failure: BaseException | None = None  # of the callback, which is not called again then
         self.on_failure: Callable[[], object] = lambda: None
+        self.on_denial: OnEvent = ignore
 
     def __call__(self, event: Event) -> None:
         """Take one event as it happens."""
+        if event["type"] == "denial":
+            return self.on_denial(event)
         kept = self._output(event) if event["type"] in ("stdout", "stderr") else self._result(event)
         if kept is None or self._pass_on is None:
-            return
+            return None
         try:
             self._pass_on(kept)
         except BaseException as failure:  # not even SystemExit may end the loop that serves every sandbox
             self.failure, self._pass_on = failure, None
             self.on_failure()
+        return None
 
     def finish(self, done: Event) -> None:
         """Take the final event."""

@@ -13,6 +13,7 @@ from belljar.engines import exits
 from belljar.engines.base import Engine, Event, KernelExited, KernelProcess, OnEvent, Spec, ignore
 from belljar.errors import PackageError, SandboxClosed, SandboxError, StartFailed
 from belljar.execution import Completion, Execution, ExecutionError, State, Usage, Variable
+from belljar.host.network import Network
 from belljar.host.recorder import RESULTS_BYTES, Recorder
 from belljar.host.supply import Supply
 
@@ -50,11 +51,12 @@ class Stop:
 class Session:
     """A sandbox between its creation and its close."""
 
-    def __init__(self, engine: Engine, spec: Spec, process: KernelProcess) -> None:
+    def __init__(self, engine: Engine, spec: Spec, process: KernelProcess, network: Network) -> None:
         self.engine_name = engine.name
         self.engine = engine
         self.spec = spec
         self.process = process
+        self.network = network
         self.closed = False
         self._turn = asyncio.Lock()
         self.count = 0
@@ -162,7 +164,10 @@ class Session:
     async def close(self) -> None:
         """End the sandbox. Idempotent."""
         self.closed = True
-        await self.process.close()
+        try:
+            await self.process.close()
+        finally:
+            await self.network.close()
 
     async def _execute(self, run: Run, execution: Execution, recorder: Recorder) -> None:
         loop = asyncio.get_running_loop()
@@ -173,6 +178,7 @@ class Session:
         before = self.process.sample()
         stop = self._stop = Stop()
         recorder.on_failure = lambda: self._begin_stop("listener")
+        recorder.on_denial = self.network.note_event
         started = time.perf_counter()
         self._is_running = True
         deadline = loop.call_later(run.timeout_s, self._begin_stop, "deadline")
@@ -192,6 +198,7 @@ class Session:
             if stop.ladder is not None:  # what is being killed must be gone before the next run begins
                 await asyncio.shield(stop.ladder)
             self._is_running = False
+        execution.denials = self.network.take_denials()
         self._check_open()
         _raise_failure(recorder)
         after = self.process.sample()
@@ -299,6 +306,7 @@ def configuration(process: KernelProcess, spec: Spec, warm: bool) -> dict[str, A
         "path": spec.environment.path,
         "data_bytes": int(spec.limits.memory_mb * (1 << 20) * DATA_SHARE),
         "results_bytes": RESULTS_BYTES,
+        "network": list(spec.policy.network),
         "warm": process.rehearsals if warm else 0,
     }
 

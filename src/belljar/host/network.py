@@ -1,0 +1,83 @@
+"""The way out of one sandbox: made at its first use, ended with the sandbox; what it refuses is kept for Executions."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from belljar.engines.base import Event
+from belljar.execution import Denial
+from belljar.policy import Policy
+
+if TYPE_CHECKING:
+    from belljar.egress import Egress
+
+MOST_DENIALS = 100  # a guest decides how many there are
+LONGEST_TEXT = 1000
+
+
+class Network:
+    """One sandbox's egress proxy and what was refused. What arrives between two runs is told by the later one."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._hosts = tuple(policy.network)
+        self._making: asyncio.Task[Egress] | None = None
+        self._denials: dict[tuple[str, ...], Denial] = {}  # each once, the first ones
+        self._closed = False
+        if self._hosts:  # it will be wanted, and a mistake in the list is to be told: meanwhile the sandbox starts
+            self._begin()
+
+    async def egress(self) -> Egress:
+        """The sandbox's only way out. Its modules are imported off the loop, at the first use in this process.
+
+        Raises:
+            InvalidRequest: for an entry of `Policy.network` that has no clear meaning.
+        """
+        return await asyncio.shield(self._begin())
+
+    def note(self, denial: Denial) -> None:
+        """Keep what was refused."""
+        if len(self._denials) < MOST_DENIALS:
+            self._denials.setdefault((denial.kind, denial.target, denial.rule, denial.hint, denial.source), denial)
+
+    def note_event(self, event: Event) -> None:
+        """Keep what the kernel says that it refused, as its word: it is not trusted."""
+        kind, target, rule, hint = (_plain(event.get(name)) for name in ("kind", "target", "rule", "hint"))
+        if kind and target:
+            self.note(Denial(kind, target, rule, hint, source="kernel"))
+
+    def take_denials(self) -> list[Denial]:
+        """All since the last call."""
+        taken, self._denials = self._denials, {}
+        return list(taken.values())
+
+    async def close(self) -> None:
+        """End every connection."""
+        self._closed = True
+        if self._making is not None:
+            made = (await asyncio.gather(self._making, return_exceptions=True))[0]
+            if not isinstance(made, BaseException):
+                await made.close()
+
+    def _begin(self) -> asyncio.Task[Egress]:
+        if self._making is None:
+            self._making = asyncio.get_running_loop().create_task(self._make())
+        return self._making
+
+    async def _make(self) -> Egress:
+        egress = await asyncio.to_thread(_load)
+        made = egress(self._hosts, on_denial=self.note)
+        if self._closed:
+            await made.close()
+        return made
+
+
+def _load() -> type[Egress]:
+    from belljar.egress import Egress
+
+    return Egress
+
+
+def _plain(text: object) -> str:
+    """One line without control characters: it is shown in terminals and logs."""
+    return "".join(char if char.isprintable() else "?" for char in text[:LONGEST_TEXT]) if isinstance(text, str) else ""
