@@ -188,9 +188,7 @@ def _headers(headers: Headers, url: Url) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in given if name not in _OURS]
 
 
-def _request(
-    method: str, url: Url, headers: list[tuple[bytes, bytes]], body: Body, length: int | None
-) -> h11.Request:
+def _request(method: str, url: Url, headers: list[tuple[bytes, bytes]], body: Body, length: int | None) -> h11.Request:
     framing: list[tuple[bytes, bytes]] = []
     if isinstance(body, bytes):
         length = len(body)

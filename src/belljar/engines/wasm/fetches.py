@@ -1,4 +1,4 @@
-"""The requests that a Python without sockets has under way; the host's egress makes them. What is asked is untrusted."""
+"""The requests that a Python without sockets has under way: the egress makes them. What is asked is untrusted."""
 
 from __future__ import annotations
 
