@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 PIECE_BYTES = 64 << 10
 WINDOW_BYTES = 256 << 10  # of a body on its way, in either direction
+LEAST_BYTES = 1 << 10  # that a piece counts for, however small it is
 UNKNOWN = -1  # the length of a body that is not known before it ends
 _monotonic = time.monotonic
 
@@ -129,8 +130,7 @@ class Fetch:
             self._waiting.add(arrival)
             mail.awaited += 1
             try:
-                async with asyncio.timeout_at(end):
-                    await arrival
+                await asyncio.wait_for(arrival, None if end is None else max(0.0, end - loop.time()))
             finally:
                 mail.awaited -= 1
                 self._waiting.discard(arrival)
@@ -147,13 +147,13 @@ class Fetch:
         view = memoryview(data).cast("B")
         while True:
             piece, view = view[:PIECE_BYTES], view[PIECE_BYTES:]
-            while self._may_send < len(piece) and not (self._head or self._failure):
+            while self._may_send < max(len(piece), LEAST_BYTES) and not (self._head or self._failure):
                 yield
             if self._head or self._failure:
                 return  # the answer is there before the end of the body: reading tells
             is_last = last and not view
             if piece or is_last:
-                self._may_send -= len(piece)
+                self._may_send -= max(len(piece), LEAST_BYTES)
                 self._tell("fetch_body", {"data": base64.b64encode(piece).decode("ascii"), "last": is_last})
             if not view:
                 return
@@ -173,7 +173,7 @@ class Fetch:
                 return b""
             yield
         piece = self._pieces.popleft()
-        self._to_tell += len(piece)
+        self._to_tell += max(len(piece), LEAST_BYTES)
         if self._to_tell >= WINDOW_BYTES // 2 and not self._is_over:
             self._tell("fetch_taken", {"count": self._to_tell})
             self._to_tell = 0
@@ -226,6 +226,10 @@ class Fetch:
             kind, message = self._failure
             if kind == "refused":
                 raise ConnectionRefusedError(errno.ECONNREFUSED, message)
+            if kind == "untrusted":
+                import ssl
+
+                raise ssl.SSLCertVerificationError(1, message)
             raise ConnectionError(message)
 
     def _tell(self, type: str, fields: dict[str, Any]) -> None:

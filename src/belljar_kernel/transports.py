@@ -52,7 +52,7 @@ def patch_urllib3(module: Any) -> None:
         try:
             plain_send(self, data)
         except OSError as failure:
-            if self.sock is not None and self.sock.is_connected:
+            if (self.sock is not None and self.sock.is_connected) or isinstance(failure, module.BaseSSLError):
                 raise
             if isinstance(failure, TimeoutError):
                 words = f"Connection to {self.host} timed out. (connect timeout={self.timeout})"

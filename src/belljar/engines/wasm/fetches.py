@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from belljar.engines.base import Event
 from belljar.engines.channel import BrokenProtocol
+from belljar.engines.wasm.runner import Runner
 from belljar.errors import SandboxError
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ FETCH_EVENTS = frozenset({"fetch", "fetch_body", "fetch_taken", "fetch_close"})
 MOST_AT_ONCE = 64
 PIECE_BYTES = 64 << 10
 WINDOW_BYTES = 256 << 10  # of a body, on their way: each side sends no more before the other has taken some
+LEAST_BYTES = 1 << 10  # that a piece counts for, however small it is
+MOST_UNSENT = 32 << 20  # to a process that does not read
 MOST_REDIRECTS = 20
 LONGEST_URL, LONGEST_METHOD, MOST_HEADERS, HEADERS_BYTES = 32 << 10, 32, 256, 64 << 10
 STALLED_S = 60  # a response that nobody reads is given up
@@ -33,11 +36,12 @@ CONNECTED, HEAD, DATA, END, FAILED, TAKEN = b"C", b"H", b"D", b"E", b"F", b"T"
 
 
 class Fetches:
-    """All of one Python. `write` sends a frame to it."""
+    """All of one Python, which `runner` leads to. It is given up when it reads nothing of what it asked for."""
 
-    def __init__(self, way: Callable[[], Way | None], write: Callable[[bytes], None]) -> None:
+    def __init__(self, way: Callable[[], Way | None], runner: Runner, give_up: Callable[[str], None]) -> None:
         self._way = way
-        self._write = write
+        self._runner = runner
+        self._give_up = give_up
         self._open: dict[int, _Fetch] = {}
         self._is_ended = False
 
@@ -75,8 +79,11 @@ class Fetches:
         return None
 
     def _send(self, number: int, kind: bytes, data: bytes) -> None:
-        if not self._is_ended:
-            self._write(_MAIL.pack(5 + len(data), kind, number) + data)
+        if self._is_ended:
+            return
+        self._runner.write(_MAIL.pack(5 + len(data), kind, number) + data)
+        if self._runner.unsent() > MOST_UNSENT:
+            self._give_up("the kernel broke the protocol: it asks and does not listen")
 
 
 class _Fetch:
@@ -111,7 +118,7 @@ class _Fetch:
         """Make the request and pass the response on, as fast as it is taken."""
         if way is None:
             return self.fail("refused", f"{self.url[:300]} was refused: {OFF}")
-        from belljar.egress import Refused, Unreachable
+        from belljar.egress import Refused, Unreachable, Untrusted
 
         try:
             egress = await way()
@@ -130,6 +137,8 @@ class _Fetch:
             self._send(END, b"")
         except Refused as refused:
             self.fail("refused", str(refused))
+        except Untrusted as problem:
+            self.fail("untrusted", str(problem))
         except (Unreachable, SandboxError) as problem:
             self.fail("unreachable", str(problem))
         except TimeoutError:
@@ -145,20 +154,21 @@ class _Fetch:
 
     async def _pass_on(self, piece: bytes, patience: asyncio.Timeout) -> None:
         patience.reschedule(asyncio.get_running_loop().time() + STALLED_S)
-        while self._on_the_way + len(piece) > WINDOW_BYTES:
+        while self._on_the_way + _weight(piece) > WINDOW_BYTES:
             self._has_room.clear()
             await self._has_room.wait()
         patience.reschedule(None)
-        self._on_the_way += len(piece)
+        self._on_the_way += _weight(piece)
         self._send(DATA, piece)
 
     def _take_body(self, event: Event) -> None:
         data, last = event.get("data"), event.get("last")
         try:
-            piece = base64.b64decode(data if isinstance(data, str) else "?", validate=True)
+            text = data if isinstance(data, str) and len(data) <= 2 * WINDOW_BYTES else "?"
+            piece = base64.b64decode(text, validate=True)
         except ValueError:
             raise BrokenProtocol("a body that is not base64") from None
-        self._body_waiting += len(piece)
+        self._body_waiting += _weight(piece)
         if self._is_whole or self._body_waiting > WINDOW_BYTES or type(last) is not bool:
             raise BrokenProtocol("more of a body than was asked for")
         self._is_whole = last
@@ -170,8 +180,13 @@ class _Fetch:
     async def _pieces(self) -> AsyncIterator[bytes]:
         while (piece := await self._body.get()) is not None:
             yield piece
-            self._body_waiting -= len(piece)
-            self._send(TAKEN, len(piece).to_bytes(4, "big"))
+            self._body_waiting -= _weight(piece)
+            self._send(TAKEN, _weight(piece).to_bytes(4, "big"))
+
+
+def _weight(piece: bytes) -> int:
+    """What a piece counts for: many small ones take room, too."""
+    return max(len(piece), LEAST_BYTES)
 
 
 def _text(event: Event, name: str, longest: int) -> str:

@@ -165,7 +165,7 @@ class WasmProcess:
         if hello.get("protocol") != PROTOCOL or hello.get("digest") != digest():
             raise StartFailed("the kernel inside is not the one that this Belljar brought; clear the cache folder")
         exchange.ended.add_done_callback(lambda _: self._on_end(runner, exchange))
-        fetches = Fetches(lambda: self.egress, runner.write)
+        fetches = Fetches(lambda: self.egress, runner, exchange.end)
         exchange.on_fetch = fetches.take
         exchange.ended.add_done_callback(lambda _: fetches.end())
         if self._packages.layer is not None:

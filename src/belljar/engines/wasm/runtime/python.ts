@@ -109,8 +109,11 @@ function lament(...words: unknown[]): void {
 }
 
 /** The permissions refuse it anyway; this says what to do about it. */
-function refuse(): never {
-  throw new TypeError("the network is off in this sandbox; allow hosts with Policy(network=[...])");
+function refuse(target: unknown): never {
+  const rule = "JavaScript has no network here", asked = `${target ?? "a request of JavaScript"}`;
+  const hint = "use requests, httpx, urllib or pyodide.http, and allow hosts with Policy(network=[...])";
+  if (openRequest) send({ type: "denial", id: openRequest, kind: "network", target: asked, rule, hint });
+  throw new TypeError(`${asked} was refused: ${rule}; ${hint}`);
 }
 
 function say(...words: unknown[]): void {
