@@ -25,6 +25,7 @@ NAMESPACES = (
     | linux.CLONE_NEWUTS
 )
 USER = 1000
+DOORWAY, BACKLOG = ("127.0.0.1", 3128), 256
 DISK = "/.disk"
 FOLDERS = {"workspace": "/workspace", "tmp": "/tmp", "home": "/home/sandbox", "shm": "/dev/shm"}
 MASKED = (
@@ -44,10 +45,12 @@ def keep(control: socket.socket, go: socket.socket, order: wire.Message, cgroups
     except OSError as failure:
         wire.send(control, {"op": "failed", "error": str(failure)})
         return
-    _forget_descriptors(keep={control.fileno(), workspace})
+    handed = [workspace] if order.get("root") else [workspace, _doorway()]
+    _forget_descriptors(keep={control.fileno(), *handed})
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
-    wire.send(control, {"op": "ready"}, [workspace])
-    os.close(workspace)
+    wire.send(control, {"op": "ready"}, handed)
+    for descriptor in handed:
+        os.close(descriptor)
     _serve(control)
 
 
@@ -76,6 +79,14 @@ def _build(order: wire.Message, cgroups: list[int]) -> int:
     _show_memory(order)
     linux.umount(DISK)
     return os.open("/workspace", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def _doorway() -> int:
+    """A listener in this network, for the host to answer. It is taken before there is any code that could take it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.bind(DOORWAY)
+        listener.listen(BACKLOG)
+        return listener.detach()
 
 
 @functools.cache

@@ -36,6 +36,10 @@ class Denials:
                 pass  # in a process that the code forked: it only has the exception
         return f"{target} was refused: {rule}; {hint}"
 
+    def refuse(self, target: str, rule: str) -> str:
+        """Tell it by a rule that holds while some hosts are allowed; where none is, that is the reason."""
+        return self.tell(target, rule if self.hosts else OFF, self.allowed)
+
     @property
     def allowed(self) -> str:
         """What is allowed, in words."""

@@ -6,7 +6,7 @@ import os
 import sys
 
 import belljar_kernel
-from belljar_kernel import codec
+from belljar_kernel import clients, codec, sockets
 from belljar_kernel.kernel import Kernel
 from belljar_kernel.streams import DescriptorStreams
 
@@ -23,6 +23,8 @@ _len, _memoryview = len, memoryview
 def prepare(workspace: str = "/workspace") -> Kernel:
     """A kernel that has done what is the same in every sandbox. A zygote makes it before it forks."""
     kernel = Kernel(workspace=workspace)
+    sockets.explain(kernel.denials)
+    kernel.watch(clients.patches())
     kernel.watch_imports()
     return kernel
 

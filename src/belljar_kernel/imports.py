@@ -19,6 +19,10 @@ class ImportWatch:
         self._actions = actions
         self._done: set[str] = set()
 
+    def add(self, actions: dict[str, Callable[[Any], None]]) -> None:
+        """Watch for more."""
+        self._actions = {**self._actions, **actions}
+
     def install(self) -> None:
         """Watch first, and act for what is loaded already."""
         if self not in sys.meta_path:

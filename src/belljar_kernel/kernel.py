@@ -23,6 +23,7 @@ from belljar_kernel.surroundings import Surroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from belljar_kernel.answer import Emit, Event
@@ -59,6 +60,10 @@ class Kernel:
                 "warnings": patch_warnings,
             }
         )
+
+    def watch(self, actions: dict[str, Callable[[Any], None]]) -> None:
+        """Act on more modules than every engine's kernel does."""
+        self._watch.add(actions)
 
     def watch_imports(self) -> None:
         """Be there when a module is imported that shows things, and act for those that are there."""

@@ -62,7 +62,7 @@ class Rules:
         """
         target = authority(host, port)
         if not self._rules:
-            raise Refused(target, "network is off", "no host is in Policy.network")
+            raise Refused(target, "network is off", "allow hosts with Policy(network=[...])")
         covering = [rule for rule in self._rules if rule.covers(host)]
         if not covering:
             raise Refused(target, "host is not in Policy.network", str(self))

@@ -67,15 +67,19 @@ class Egress:
         """How many connections are open now."""
         return self._gate.open
 
-    def listen(self, listener: socket.socket | int) -> None:
+    def listen(self, listener: socket.socket | int) -> Callable[[], object]:
         """Accept guests on a listening socket, or on the descriptor of one; it is closed with the proxy.
 
         The socket may belong to another network namespace: connections to the world are made from this one.
+
+        Returns:
+            What ends this listener alone; connections that were accepted go on.
         """
         if isinstance(listener, int):
             listener = socket.socket(fileno=listener)
         listener.setblocking(False)
-        self._start(self._accept(listener), listener.close)
+        task = self._start(self._accept(listener), listener.close)
+        return task.cancel
 
     def listen_unix(self, path: str | os.PathLike[str]) -> None:
         """Accept guests on a new unix socket that only this user may connect to; it is removed with the proxy."""
@@ -152,7 +156,7 @@ class Egress:
         if self._closed:
             raise SandboxClosed("the sandbox's network is closed")
 
-    def _start(self, work: Coroutine[Any, Any, None], close: Callable[[], None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None], close: Callable[[], None]) -> asyncio.Task[None]:
         if self._closed:
             work.close()
             close()
@@ -161,6 +165,7 @@ class Egress:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda _: close())  # also when it was cancelled before it began
+        return task
 
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()

@@ -17,9 +17,9 @@ from belljar.engines.native.confined import ConfinedProgram
 from belljar.engines.native.health import Health
 from belljar.engines.native.jail import Jail
 from belljar.engines.native.launch import JailPlan, plan_for
-from belljar.engines.native.process import NativeProcess
+from belljar.engines.native.process import NativeProcess, may_have
 from belljar.engines.native.reserve import Reserve
-from belljar.errors import EngineUnavailable, StartFailed
+from belljar.errors import EngineUnavailable, InvalidRequest, StartFailed
 from belljar.packages import base
 from belljar.packages.environment import Environment, default_python
 from belljar.packages.progress import Progress
@@ -34,7 +34,7 @@ class NativeEngine:
     """Builds native sandboxes for one host process."""
 
     name = NAME
-    capabilities: frozenset[str] = frozenset()
+    capabilities: frozenset[str] = frozenset({"network"})
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -110,10 +110,10 @@ class NativeEngine:
         return await asyncio.shield(self._admission)
 
     async def settle(self, process: KernelProcess, spec: Spec) -> bool:
-        """Give a pooled process other limits; its disk, and the memory that it shows, were settled at its start."""
-        if not isinstance(process, NativeProcess) or not process.fits(spec.limits):
+        """Give a pooled process other limits and a way out; its disk, and the memory that it shows, stay."""
+        if not isinstance(process, NativeProcess) or not process.fits(spec):
             return False
-        process.settle(spec.limits)
+        process.settle(spec)
         return True
 
     async def warm_up(self, environment: Environment) -> None:
@@ -149,6 +149,10 @@ class NativeEngine:
         return missing
 
     async def _start(self, spec: Spec, degraded: tuple[str, ...]) -> NativeProcess:
+        if not may_have(spec.policy, degraded):
+            raise InvalidRequest(
+                "network=[...] is refused on this machine, where the wall around the network is missing"
+            )
         jail = await self._jail(spec.environment)
         hierarchy = self._bounds(jail, degraded)
         reserve = await self._reserve(spec.environment.ground, jail, hierarchy)

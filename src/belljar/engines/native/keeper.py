@@ -11,6 +11,7 @@ from pathlib import Path
 
 from belljar.engines.native.cgroups import Group
 from belljar.engines.native.descriptors import gone, has_ended, readable
+from belljar.engines.native.doorway import Doorway
 from belljar.engines.native.jail import Jail
 from belljar.engines.native.trees import tree_of
 from belljar.engines.native.workspace import DescriptorWorkspace
@@ -24,8 +25,16 @@ KILL_TIMEOUT_S = 5
 class Keeper:
     """Orders to a keeper, and its confirmations."""
 
-    def __init__(self, control: socket.socket, pidfd: int, workspace: DescriptorWorkspace, group: Group | None) -> None:
+    def __init__(
+        self,
+        control: socket.socket,
+        pidfd: int,
+        workspace: DescriptorWorkspace,
+        group: Group | None,
+        doorway: Doorway | None,
+    ) -> None:
         self.pidfd = pidfd
+        self.doorway = doorway  # a foreign program has none
         self.workspace = workspace
         self.group = group
         self.layer: Path | None = None  # whose packages it shows
@@ -53,15 +62,19 @@ class Keeper:
                 pidfd = made.pidfd()
             await readable(ours.fileno())
             received = wire.receive(ours, socket.MSG_CMSG_CLOEXEC)
-            if received is None or received[0]["op"] != "ready" or not received[1]:
-                said = received[0].get("error", "no room for its descriptor") if received else "it ended"
+            if received is None or received[0]["op"] != "ready" or len(received[1]) != (1 if jail.plan.root else 2):
+                for descriptor in received[1] if received else ():
+                    os.close(descriptor)
+                said = received[0].get("error", "no room for its descriptors") if received else "it ended"
                 raise StartFailed(f"the sandbox's walls could not be built: {said}")
         except BaseException:
             ours.close()
             await _end(pidfd)
             raise
         owner = jail.plan.ids[0] + slot if jail.plan.as_root else None
-        return cls(ours, pidfd, DescriptorWorkspace(received[1][0], owner), group)
+        workspace, *listeners = received[1]
+        doorway = Doorway(listeners[0]) if listeners else None
+        return cls(ours, pidfd, DescriptorWorkspace(workspace, owner), group, doorway)
 
     @property
     def alive(self) -> bool:
@@ -103,6 +116,8 @@ class Keeper:
     async def end(self) -> None:
         """End it, and with it everything in the sandbox; the files go too."""
         self._let_go()
+        if self.doorway is not None:
+            self.doorway.close()
         pidfd, self.pidfd = self.pidfd, -1
         await _end(pidfd)
         self.workspace.close()

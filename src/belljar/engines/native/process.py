@@ -7,10 +7,11 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, Spec
+from belljar.engines.native import doorway
 from belljar.engines.native.cgroups import Group
 from belljar.engines.native.descriptors import has_ended
 from belljar.engines.native.jail import START_TIMEOUT_S, Jail, Zygote
@@ -20,6 +21,7 @@ from belljar.engines.native.workspace import DescriptorWorkspace
 from belljar.errors import SandboxClosed, StartFailed
 from belljar.limits import Limits
 from belljar.packages.environment import Environment
+from belljar.policy import Policy
 from belljar_kernel import PROTOCOL, digest
 
 FindJail = Callable[[], Awaitable[Jail]]
@@ -39,6 +41,8 @@ class NativeProcess:
         self.keeper = home if isinstance(home, Keeper) else None
         self.group = home.group if isinstance(home, Keeper) else home
         self.limits = spec.limits
+        self._hosts = spec.policy.network
+        self._egress = spec.egress
         self._packages = spec.environment
         self.degraded = degraded
         self.kernel: Link | None = None
@@ -58,7 +62,7 @@ class NativeProcess:
     @property
     def environment(self) -> dict[str, str]:
         """The variables that every sandbox starts with."""
-        return self.jail.plan.env
+        return self.jail.plan.env | doorway.variables(self._hosts)
 
     @property
     def alive(self) -> bool:
@@ -145,15 +149,16 @@ class NativeProcess:
             return Sample(0.0, 0)
         return Sample(self.group.cpu_s(), self.group.peak_bytes())
 
-    def fits(self, limits: Limits) -> bool:
-        """Whether settle() can give it these limits."""
-        return disk_order(limits) == disk_order(self.limits)
+    def fits(self, spec: Spec) -> bool:
+        """Whether settle() can give it what this asks for."""
+        return disk_order(spec.limits) == disk_order(self.limits) and may_have(spec.policy, self.degraded)
 
-    def settle(self, limits: Limits) -> None:
-        """Take other limits than those it was made with."""
-        if self.group is not None and limits != self.limits:
-            self.group.set(limits)
-        self.limits = limits
+    def settle(self, spec: Spec) -> None:
+        """Take other limits than those it was made with, and the sandbox's own way out."""
+        if self.group is not None and spec.limits != self.limits:
+            self.group.set(spec.limits)
+        self.limits, self._hosts, self._egress = spec.limits, spec.policy.network, spec.egress
+        self._open_doorway()
 
     async def close(self) -> None:
         """End everything and leave nothing behind, even when nobody waits for it any more."""
@@ -183,6 +188,7 @@ class NativeProcess:
                     if former is not None:
                         await former.end()
                     self.keeper = await Keeper.start(self.jail, self.group, self.limits)
+                self._open_doorway()
                 if self.keeper.layer != self._packages.layer:
                     await self.keeper.show_packages(self._packages.layer)
                 zygote = self.jail.best() if self._packages.is_warm else self.jail.bare
@@ -215,6 +221,10 @@ class NativeProcess:
         keeper.introduce(kernel.pid_inside, kernel.listeners)
         kernel.close_listeners()
 
+    def _open_doorway(self) -> None:
+        if self._egress is not None and self.keeper is not None and self.keeper.doorway is not None:
+            self.keeper.doorway.open(self._egress)
+
     def _open_kernel(self) -> Link | None:
         """The kernel, unless its end is known already."""
         kernel = self.kernel
@@ -242,6 +252,11 @@ class NativeProcess:
         kills = self.group.out_of_memory_kills() if self.group and self.group.joins else 0
         oom = kills > self._oom_kills and facts.signal == signal.SIGKILL
         return Exit(facts.code, facts.signal, oom, said or facts.broken)
+
+
+def may_have(policy: Policy, degraded: Sequence[str]) -> bool:
+    """Whether a list of hosts would be all that a sandbox can reach."""
+    return not policy.network or not {"network", "namespaces"} & {*degraded}
 
 
 def rlimits(limits: Limits) -> dict[str, int]:

@@ -1,0 +1,75 @@
+"""The way out of one sandbox: a listener in its own network, which was there before any code, answered by the proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from belljar.errors import SandboxError
+from belljar_jail.keeper import DOORWAY
+
+if TYPE_CHECKING:
+    from belljar.egress import Egress
+
+ADDRESS = f"http://{DOORWAY[0]}:{DOORWAY[1]}"
+OWN_NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+class Doorway:
+    """Owns the listener. Nothing is imported, and nobody accepts, before the first connection."""
+
+    def __init__(self, listener: int) -> None:
+        self._listener = socket.socket(fileno=listener)
+        self._egress: Callable[[], Awaitable[Egress]] | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._leave: Callable[[], object] | None = None  # once the proxy has the listener
+
+    def open(self, egress: Callable[[], Awaitable[Egress]]) -> None:
+        """Have connections answered by this proxy; once, since a sandbox has but one."""
+        if self._egress is None:
+            self._egress = egress
+            asyncio.get_running_loop().add_reader(self._listener, self._first)
+
+    def close(self) -> None:
+        """Nobody comes in any more; the network of the sandbox can end."""
+        if self._opening is not None:
+            self._opening.cancel()
+        if self._leave is not None:
+            self._leave()
+        elif self._listener.fileno() >= 0:
+            asyncio.get_running_loop().remove_reader(self._listener)
+            self._listener.close()
+
+    def _first(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._listener)
+        self._opening = loop.create_task(self._hand_over())
+
+    async def _hand_over(self) -> None:
+        assert self._egress is not None
+        with contextlib.suppress(SandboxError):  # it was closed meanwhile
+            egress = await self._egress()
+            self._leave = egress.listen(self._listener)
+
+
+def variables(hosts: Sequence[str]) -> dict[str, str]:
+    """What tells programs of the way out. The sandbox's own servers are reached directly, unless they are listed.
+
+    `127.0.0.1:8000` in the list means the host's loopback, so what asks for 127.0.0.1 is sent to the proxy then.
+    """
+    direct = [name for name in OWN_NAMES if not any(_lists(entry, name) for entry in hosts)]
+    return dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), ADDRESS) | {"no_proxy": ",".join(direct)}
+
+
+def _lists(entry: str, name: str) -> bool:
+    from ipaddress import ip_address, ip_network  # few sandboxes have a list
+
+    bare = entry.rpartition("://")[2].rstrip("/").lower()
+    for text in (bare, bare.rpartition(":")[0], bare.removeprefix("[").partition("]")[0]):
+        with contextlib.suppress(ValueError):
+            if text == name or ip_address(name) in ip_network(text):
+                return True
+    return False
