@@ -9,9 +9,9 @@ import errno
 import os
 import socket
 
-from belljar_kernel.denials import OFF
 from belljar_kernel.fetch import mail
 from belljar_kernel.imports import ImportWatch
+from belljar_kernel.sockets import written
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,8 +76,5 @@ def _no_name(host: object = "a name", port: object = None, *_: object, **__: obj
 
 
 def _told(address: object) -> str:
-    host, port = (*address, None, None)[:2] if isinstance(address, tuple) else (address, None)
-    target, denials = f"{host}:{port}" if port else str(host), mail.denials
-    if denials is None:
-        return f"{target} was refused: {NO_SOCKETS}"
-    return denials.tell(target, NO_SOCKETS if denials.hosts else OFF, denials.allowed)
+    target = written(address)
+    return mail.denials.refuse(target, NO_SOCKETS) if mail.denials else f"{target} was refused: {NO_SOCKETS}"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import ssl
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.loopback import certificate_in
 from tests.wasm.origin import BLOCK, Origin, eventually
 from tests.wasm.test_interrupts import interrupted
 
@@ -222,14 +221,4 @@ def _hosts(origin: Origin) -> list[str]:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One PEM file with a key and a self-signed certificate for localhost."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("openssl makes the test's certificate, and it is not here")
-    folder = tmp_path_factory.mktemp("tls")
-    request = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
-    names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", "key.pem", "-out", "certificate.pem"]
-    subprocess.run([openssl, *request.split(), *names], cwd=folder, check=True, capture_output=True, timeout=60)
-    both = folder / "both.pem"
-    both.write_text((folder / "key.pem").read_text() + (folder / "certificate.pem").read_text())
-    return both
+    return certificate_in(tmp_path_factory.mktemp("tls"), "localhost")

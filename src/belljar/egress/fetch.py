@@ -9,7 +9,7 @@ from urllib.parse import urljoin
 
 import h11
 
-from belljar.egress.forward import OWN_HEADERS, end_to_end, next_event, request_for
+from belljar.egress.forward import OWN_HEADERS, check_length, end_to_end, next_event, request_for
 from belljar.egress.gate import Gate
 from belljar.egress.line import Line
 from belljar.egress.refusals import Refused, Unreachable
@@ -154,6 +154,7 @@ async def _exchange(
             event = await next_event(connection, line)
             while not isinstance(event, h11.Response):
                 event = await next_event(connection, line)
+            check_length(request.method, event, line)
     except BaseException as error:
         line.close(broken=True)
         if isinstance(error, OSError):
