@@ -9,7 +9,7 @@ from rich.table import Table
 
 from benchmarks.measure import Figure, Row
 
-WORDS = {"ms": ("faster", "slower"), "/s": ("more", "fewer"), "MB": ("less", "more")}
+WORDS = {"ms": ("faster", "slower"), "/s": ("more", "fewer"), "MB": ("less", "more"), "MB/s": ("faster", "slower")}
 
 
 def show(machine: dict[str, Any], rows: list[Row], console: Console) -> None:

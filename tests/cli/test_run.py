@@ -5,6 +5,7 @@ import subprocess
 import pytest
 from tests.cli.conftest import COMMAND
 from tests.cli.terminal import CTRL_C
+from tests.loopback import Web
 
 
 def test_standard_output_and_error_arrive_byte_for_byte(belljar):
@@ -201,3 +202,18 @@ def test_a_terminal_gets_what_the_code_wrote_and_nothing_else(terminal):
     run = terminal("run", "-c", "import sys; print('out'); print('err', file=sys.stderr)")
     assert run.wait_for_end(60) == 0
     assert run.raw == "out\r\nerr\r\n"
+
+
+def test_a_host_is_reached_when_it_is_named_and_told_of_when_it_is_not(belljar):
+    get = "import urllib.request\nprint(urllib.request.urlopen('http://127.0.0.1:{}/').read().decode())"
+    web = Web()
+    try:
+        reached = belljar("run", "--engine", "native", "--net", f"127.0.0.1:{web.port}", "-c", get.format(web.port))
+    finally:
+        web.close()
+    refused = belljar("run", "--engine", "native", "-c", get.replace("127.0.0.1:{}", "example.org"))
+    assert (reached.returncode, reached.stdout, reached.stderr) == (0, b"hello /\n", b"")
+    assert refused.returncode == 1
+    assert refused.stderr.splitlines()[-1] == (
+        b"belljar: refused network example.org:80 (network is off); allow hosts with Policy(network=[...])"
+    )

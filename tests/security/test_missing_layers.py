@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from belljar import EngineUnavailable, Limits, Policy, Sandbox, StartFailed, compose
+from belljar import EngineUnavailable, InvalidRequest, Limits, Policy, Sandbox, StartFailed, compose
 from belljar.engines.base import EngineHealth
 from belljar.engines.native import cgroups, health, scope
 from belljar.settings import Settings
@@ -141,3 +141,19 @@ def test_seccomp_that_cannot_be_loaded_leaves_no_kernel(host: MakeHost):
 
     with pytest.raises(StartFailed):
         here.background.wait(asyncio.wait_for(start_with_broken_limits(), 60))
+
+
+def test_a_list_of_hosts_is_refused_where_the_wall_around_the_network_is_missing(
+    host: MakeHost, monkeypatch: pytest.MonkeyPatch
+):
+    here = host(allow_degraded=True)
+    native = here.host.registry.get("native")
+
+    async def without_network() -> tuple[str, ...]:
+        return ("network",)
+
+    monkeypatch.setattr(native, "_admitted", without_network)
+    with pytest.raises(InvalidRequest, match="the wall around the network is missing"):
+        Sandbox("native", limits=SMALL, policy=Policy(packages="none", network=["example.org"]))
+    with sandbox() as made:
+        assert made.run("1 + 1").degraded == ["network"]

@@ -61,3 +61,49 @@ def bypass_the_proxy(trial: Trial) -> str:
         found
     """)
     return trial.expect_refused(execution, *UNREACHABLE, "EINVAL", "EPROTONOSUPPORT", "EAFNOSUPPORT")
+
+
+@attack("E03", "the proxy refuses the host's own addresses and metadata services in every spelling")
+def ask_the_proxy(trial: Trial) -> str:
+    execution = trial.run("""
+        def ask(*parts):
+            with socket.create_connection(("127.0.0.1", 3128), 2) as end:
+                for part in parts: end.sendall(part)
+                return b"".join(iter(lambda: end.recv(4096), b""))
+        hosts = ["127.0.0.1", "2130706433", "0177.0.0.1", "0x7f000001", "127.1", "localhost", "[::1]", "0"]
+        hosts += ["[::ffff:7f00:1]", "[64:ff9b::7f00:1]", "127.0.0.1@example.org", "127.0.0.1%00.example.org"]
+        hosts += ["169.254.169.254", "2852039166", "metadata.google.internal"]
+        found = {}
+        for host in hosts:
+            target = b"%s:%d" % (host.encode(), _args["tcp"])
+            for name, request in (("GET", b"GET http://%s/" % target), ("CONNECT", b"CONNECT %s" % target)):
+                answer = ask(request + b" HTTP/1.1\\r\\nHost: " + target + b"\\r\\n\\r\\n")
+                found["%s %s" % (name, host)] = answer[9:12].decode()
+        found["socks"] = ask(b"\\5\\1\\0", b"\\5\\1\\0\\1\\x7f\\0\\0\\1" + struct.pack(">H", _args["tcp"])).hex()[4:8]
+        found
+    """)
+    return trial.expect_refused(execution, "403", "400", "0502")
+
+
+@attack("E11", "a flood of connections to the proxy is turned away, and its port cannot be taken", timeout_s=6)
+def flood_the_proxy(trial: Trial) -> str:
+    execution = trial.run("""
+        held = []
+        for number in range(900):
+            end = socket.socket()
+            end.settimeout(0.5)
+            try:
+                end.connect(("127.0.0.1", 3128))
+                end.send(b"GET http://" + b"x" * number)
+            except OSError: pass
+            held.append(end)
+        def take(address, *options):
+            with socket.socket() as end:
+                for option in options: end.setsockopt(socket.SOL_SOCKET, option, 1)
+                end.bind(address)
+        found = {"bind": tried(take, ("127.0.0.1", 3128))}
+        found["share"] = tried(take, ("0.0.0.0", 3128), socket.SO_REUSEADDR, socket.SO_REUSEPORT)
+        found
+    """)
+    trial.expect_usable()
+    return trial.expect_refused(execution, "EADDRINUSE")

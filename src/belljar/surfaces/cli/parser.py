@@ -130,7 +130,7 @@ def _add_sandbox_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="HOST[:PORT]",
         dest="hosts",
-        help="not in this version: let the code reach this host; there is no network",
+        help="let the code reach this host, e.g. example.org or '*.example.org:8443'; repeatable",
     )
     parser.add_argument(
         "--timeout", type=float, metavar="S", help="seconds that one run may take, 1 to 300 (default: 30)"
