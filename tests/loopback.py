@@ -37,8 +37,8 @@ class Web:
                 self.send_response(status)
                 for name, value in {"Content-Length": str(len(body)), **headers}.items():
                     self.send_header(name, value)
-                self.end_headers()
                 with contextlib.suppress(OSError):
+                    self.end_headers()
                     self.wfile.write(body)
 
             def log_message(self, *_: Any) -> None:

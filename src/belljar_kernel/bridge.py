@@ -12,6 +12,7 @@ import belljar_kernel
 from belljar_kernel import codec, offline, reseed, waiting
 from belljar_kernel.configuration import rehearse
 from belljar_kernel.entry import LARGEST_FRAME
+from belljar_kernel.fetch import mail
 from belljar_kernel.kernel import Kernel
 from belljar_kernel.streams import DescriptorStreams
 
@@ -37,6 +38,7 @@ def prepare(science: bool = False) -> None:
     if science:
         _draw()
     _kernel = Kernel(DescriptorStreams())
+    mail.denials, mail.send = _kernel.denials, _kernel.send
     _kernel.watch_imports()
     rehearse(_kernel)
     belljar_kernel.digest()
@@ -47,7 +49,7 @@ def prepare(science: bool = False) -> None:
     gc.freeze()
 
 
-def start(send: Callable[[str], None], wait: Callable[[float], bool]) -> str:
+def start(send: Callable[[str], None], wait: Callable[[float, bool], bool], take: Callable[[], Any]) -> str:
     """Come alive in a sandbox of our own, and return the text of the hello."""
     global _send
     if _kernel is None:
@@ -55,7 +57,8 @@ def start(send: Callable[[str], None], wait: Callable[[float], bool]) -> str:
     assert _kernel is not None
     _send = send
     _tidy_path()
-    waiting.connect(wait)
+    mail.connect(take)
+    waiting.connect(wait, mail)
     reseed.after_fork()
     importlib.invalidate_caches()
     _kernel.interrupts.install()

@@ -49,7 +49,7 @@ class Kernel:
         self.shield = Shield()
         self.state: State | None = None
         self._answer: Answer | None = None
-        self.denials = Denials(self._send)
+        self.denials = Denials(self.send)
         self._watch = ImportWatch(
             {
                 "matplotlib": self.figures.patch_matplotlib,
@@ -151,8 +151,9 @@ class Kernel:
         self.session.prepare(*([request["args"]] if "args" in request else []))
 
     def _write(self, stream: str, text: str) -> None:
-        self._send(stream, {"text": text})
+        self.send(stream, {"text": text})
 
-    def _send(self, type: str, fields: Event) -> None:
+    def send(self, type: str, fields: Event) -> None:
+        """Emit an Event of the Request at hand."""
         if self._answer is not None:
             self._answer.send(type, fields)

@@ -1,4 +1,7 @@
-"""No network and no processes, said at once and plainly, where there is no system to say it. For WebAssembly."""
+"""No sockets and no processes, said at once and plainly, where there is no system to say it. For WebAssembly.
+
+HTTP clients ask the host instead; this is what is left.
+"""
 
 from __future__ import annotations
 
@@ -6,66 +9,72 @@ import errno
 import os
 import socket
 
+from belljar_kernel.fetch import mail
 from belljar_kernel.imports import ImportWatch
+from belljar_kernel.sockets import written
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
     from typing import Any, NoReturn
 
-MESSAGE = "the network is off in this sandbox; allow hosts with Policy(network=[...])"
+NO_SOCKETS = "this engine has no sockets, only HTTP clients such as requests and httpx reach a host"
 NO_PROCESSES = "this engine has no processes; use engine='native' for them"
 
 
 def install() -> None:
-    """Refuse where Python asks, and where the libraries ask that would go around it."""
+    """Refuse where Python asks, and have HTTP clients ask the host."""
     for name in ("system", "popen", "fork", "forkpty", "posix_spawn", "posix_spawnp"):
         if hasattr(os, name):
             setattr(os, name, _no_process)
     for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr", "getnameinfo"):
         setattr(socket, name, _no_name)
-    for name in ("connect", "sendto", "bind", "listen"):
-        setattr(socket.socket, name, refuse_network)
-    vars(socket)["socket"].connect_ex = lambda *_: errno.ENETUNREACH
+    kind: Any = vars(socket)["socket"]
+    kind.connect = kind.sendto = kind.bind = lambda _, *address: refuse_network(*address[-1:])
+    kind.listen = lambda *_: refuse_network("a listening socket")
+    kind.connect_ex = _refuse_quietly
     ImportWatch(
         {
-            "urllib3.contrib.emscripten.connection": _close_urllib3,
-            "httpx._transports.jsfetch": _close_httpx,
-            "pyodide.http": _close_pyodide,
+            "http.client": lambda module: _transports().patch_http_client(module),
+            "urllib3.connection": lambda module: _transports().patch_urllib3(module),
+            "urllib3.contrib.emscripten": lambda module: _transports().keep_urllib3(module),
+            "httpx._transports.jsfetch": lambda module: _transports().patch_httpx(module),
+            "pyodide.http": _patch_pyodide,
         }
     ).install()
 
 
-def _close_urllib3(module: Any) -> None:
-    module.send_request = module.send_streaming_request = refuse_network
+def refuse_network(address: object = "a connection") -> NoReturn:
+    """Say that there are no sockets."""
+    raise OSError(errno.ENETUNREACH, _told(address))
 
 
-def _close_httpx(module: Any) -> None:
-    def refuse(_: object, request: object) -> NoReturn:
-        raise module.ConnectError(MESSAGE, request=request)
+def _transports() -> Any:
+    """Only code that uses such a client pays for it."""
+    from belljar_kernel import transports
 
-    async def refuse_later(transport: object, request: object) -> NoReturn:
-        refuse(transport, request)
-
-    module.JavascriptFetchTransport.handle_request = refuse
-    module.AsyncJavascriptFetchTransport.handle_async_request = refuse_later
+    return transports
 
 
-def _close_pyodide(module: Any) -> None:
-    async def refuse(*_: object, **__: object) -> NoReturn:
-        refuse_network()
+def _patch_pyodide(module: ModuleType) -> None:
+    from belljar_kernel import browser
 
-    module.pyfetch = refuse
-    module.open_url = refuse_network
+    browser.patch_pyodide_http(module)
+
+
+def _refuse_quietly(_: object, address: object) -> int:
+    _told(address)
+    return errno.ENETUNREACH
 
 
 def _no_process(*_: object, **__: object) -> NoReturn:
     raise OSError(errno.ENOSYS, NO_PROCESSES)
 
 
-def _no_name(*_: object, **__: object) -> NoReturn:
-    raise socket.gaierror(socket.EAI_FAIL, MESSAGE)
+def _no_name(host: object = "a name", port: object = None, *_: object, **__: object) -> NoReturn:
+    raise socket.gaierror(socket.EAI_FAIL, _told((host, port)))
 
 
-def refuse_network(*_: object, **__: object) -> NoReturn:
-    """Say that there is no network."""
-    raise OSError(errno.ENETUNREACH, MESSAGE)
+def _told(address: object) -> str:
+    target = written(address)
+    return mail.denials.refuse(target, NO_SOCKETS) if mail.denials else f"{target} was refused: {NO_SOCKETS}"

@@ -55,7 +55,7 @@ def _outward(original: Callable[..., Any], denials: Denials) -> Callable[..., An
             if self.family not in _FAMILIES or not args or number not in (*_NO_ROUTE, errno.ECONNREFUSED):
                 raise
         if number == errno.ECONNREFUSED:
-            raise OSError(number, denials.tell(_written(args[-1]), OWN_LOOPBACK, denials.allowed)) from None
+            raise OSError(number, denials.tell(written(args[-1]), OWN_LOOPBACK, denials.allowed)) from None
         raise OSError(number, _told(denials, args[-1], ONLY_THE_PROXY)) from None
 
     return outward
@@ -73,10 +73,10 @@ def _quietly(original: Callable[..., int], denials: Denials) -> Callable[..., in
 
 
 def _told(denials: Denials, address: Any, rule: str) -> str:
-    return denials.refuse(_written(address), rule)
+    return denials.refuse(written(address), rule)
 
 
-def _written(address: Any) -> str:
+def written(address: Any) -> str:
     """An address as a target: the host, and the port where one is known."""
     host, port = (*address, None)[:2] if isinstance(address, tuple) else (address, None)
     host = host.decode("utf-8", "replace") if isinstance(host, bytes) else str(host)

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    Wait = Callable[[float], bool]
+    from belljar_kernel.fetch import Mail
+
+    Wait = Callable[[float, bool], bool]
 
 LONGEST_S = 3600.0
 NEVER = (
@@ -27,6 +29,7 @@ NEVER = (
 )
 _monotonic, _getsignal, _getframe, _SIGINT = time.monotonic, signal.getsignal, sys._getframe, signal.SIGINT
 _wait: Wait | None = None
+_mail: Mail | None = None
 
 
 def install() -> None:
@@ -37,10 +40,10 @@ def install() -> None:
     getattr(events, "_set_event_loop_policy", asyncio.set_event_loop_policy)(_Policy())
 
 
-def connect(wait: Wait) -> None:
-    """From here on wait by `wait(seconds)`, which says whether an interrupt ended it early."""
-    global _wait
-    _wait = wait
+def connect(wait: Wait, mail: Mail) -> None:
+    """From here on wait by `wait(seconds, or_for_mail)`, which says whether an interrupt ended it early."""
+    global _wait, _mail
+    _wait, _mail = wait, mail
 
 
 def sleep(seconds: float, /) -> None:
@@ -51,8 +54,14 @@ def sleep(seconds: float, /) -> None:
         raise ValueError("sleep length must be non-negative")
     end = _monotonic() + seconds
     while (left := end - _monotonic()) > 0:
-        if _wait is not None and _wait(min(left, LONGEST_S)):
+        if _wait is not None and _wait(min(left, LONGEST_S), False):
             _deliver()
+
+
+def wait_for_message(seconds: float) -> None:
+    """Do nothing until the host has sent something, or for so long."""
+    if _wait is not None and _wait(min(seconds, LONGEST_S), True):
+        _deliver()
 
 
 def _deliver() -> None:
@@ -62,18 +71,23 @@ def _deliver() -> None:
 
 
 class _Selector:
-    """Nothing can become ready here but the time."""
+    """Nothing can become ready here but the time, and what the host sends."""
 
     def select(self, timeout: float | None) -> list[object]:
+        if _mail is not None and _mail.awaited:
+            if not _mail.deliver() and timeout != 0:
+                wait_for_message(LONGEST_S if timeout is None else timeout)
+                _mail.deliver()
+            return []
         if timeout is None:
             raise RuntimeError(NEVER)
-        if timeout > 0 and _wait is not None and _wait(min(timeout, LONGEST_S)):
+        if timeout > 0 and _wait is not None and _wait(min(timeout, LONGEST_S), False):
             _deliver()
         return []
 
 
 class _Loop(base_events.BaseEventLoop):
-    """asyncio's own loop, with nothing but timers to wait for."""
+    """asyncio's own loop, with nothing but timers and the host's answers to wait for."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,9 +104,9 @@ class _Loop(base_events.BaseEventLoop):
             future.set_exception(failure)
         return future
 
-    async def create_connection(self, *_: Any, **__: Any) -> Any:
-        """There is nothing to connect to."""
-        offline.refuse_network()
+    async def create_connection(self, *address: Any, **__: Any) -> Any:
+        """There are no sockets to connect."""
+        offline.refuse_network(address[1:3])
 
     create_datagram_endpoint = create_server = create_unix_connection = sock_connect = create_connection
 

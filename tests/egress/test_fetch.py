@@ -11,7 +11,7 @@ import pytest
 from tests.egress.world import allowed, eventually, origin, proxy, read_request, wait
 
 from belljar import SandboxClosed
-from belljar.egress import Caps, Refused, Unreachable
+from belljar.egress import Caps, Refused, Unreachable, Untrusted
 
 pytestmark = pytest.mark.anyio
 
@@ -220,3 +220,52 @@ async def test_a_body_that_ends_early_is_unreachable_and_not_whole() -> None:
         with pytest.raises(Unreachable):
             await wait(response.read())
         assert proxied.egress.connections == 0
+
+
+async def pieces(*parts: bytes) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
+
+
+async def test_a_streamed_body_of_known_length_is_sent_with_it() -> None:
+    async with origin() as server, allowed(server) as proxied:
+        url = f"http://example.test:{server.port}/"
+        connected: list[int] = []
+        response = await wait(
+            proxied.egress.fetch(
+                "PUT", url, (), pieces(b"ab", b"cd"), length=4, on_connect=lambda: connected.append(server.visits)
+            )
+        )
+        assert await wait(response.read()) == b"hello"
+        assert b"content-length: 4\r\n" in server.heads[0]
+        assert server.heads[0].endswith(b"\r\n\r\nabcd")
+        assert len(connected) == 1
+
+
+@pytest.mark.parametrize("length", [3, 5])
+async def test_a_streamed_body_of_another_length_than_was_said_is_refused(length: int) -> None:
+    async with origin() as server, allowed(server) as proxied:
+        with pytest.raises(Refused, match="well-formed"):
+            await wait(
+                proxied.egress.fetch(
+                    "PUT", f"http://example.test:{server.port}/", (), pieces(b"ab", b"cd"), length=length
+                )
+            )
+        assert proxied.egress.connections == 0
+
+
+async def test_a_response_that_announces_more_than_the_cap_is_refused_before_it_comes() -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhello"
+    async with origin(answer) as server, allowed(server, Caps(received_bytes=900)) as proxied:
+        url = f"http://example.test:{server.port}/"
+        with pytest.raises(Refused, match="may receive 900 bytes"):
+            await wait(proxied.egress.fetch("GET", url))
+        assert (await wait(proxied.egress.fetch("HEAD", url))).header("content-length") == "1000"
+
+
+async def test_a_certificate_that_cannot_be_trusted_is_a_failure_of_its_own(certificate: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    async with origin(tls=context) as server, allowed(server) as proxied:
+        with pytest.raises(Untrusted, match=r"cannot be trusted: self.signed certificate"):
+            await wait(proxied.egress.fetch("GET", f"https://example.test:{server.port}/"))

@@ -23,6 +23,8 @@ CLIENTS = {
     "pandas": "import pandas as pd\npd.read_csv(_args[2] + 'data.csv')",
     "an XMLHttpRequest": "import js\nrequest = js.XMLHttpRequest.new()\nrequest.open('GET', _args[2])",
     "a WebSocket": "import js\njs.WebSocket.new(_args[2].replace('http', 'ws'))",
+    "pyfetch": "from pyodide.http import pyfetch\nawait pyfetch(_args[2])",
+    "JavaScript's fetch": "import js\nawait js.fetch(_args[2])",
 }
 
 
@@ -33,6 +35,8 @@ def test_a_client_fails_at_once_and_is_told_the_setting(wasm: Sandbox, listener,
     ran = wasm.run(CLIENTS[client], args=["127.0.0.1", listener.port, f"http://127.0.0.1:{listener.port}/"], timeout=6)
     assert ran.status == "error"
     assert SETTING in ran.stderr
+    assert ran.denials
+    assert {(denial.kind, denial.source) for denial in ran.denials} == {("network", "kernel")}
     assert time.monotonic() - began < 4
     assert listener.connections() == 0
 

@@ -3,8 +3,8 @@
 from belljar.egress.caps import Caps
 from belljar.egress.fetch import Response
 from belljar.egress.line import Connection
-from belljar.egress.refusals import Refused, Unreachable
+from belljar.egress.refusals import Refused, Unreachable, Untrusted
 from belljar.egress.rules import Rules
 from belljar.egress.server import Egress
 
-__all__ = ["Caps", "Connection", "Egress", "Refused", "Response", "Rules", "Unreachable"]
+__all__ = ["Caps", "Connection", "Egress", "Refused", "Response", "Rules", "Unreachable", "Untrusted"]

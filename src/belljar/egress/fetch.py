@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
 from urllib.parse import urljoin
 
 import h11
 
-from belljar.egress.forward import OWN_HEADERS, end_to_end, next_event, request_for
+from belljar.egress.forward import OWN_HEADERS, check_length, end_to_end, next_event, request_for
 from belljar.egress.gate import Gate
 from belljar.egress.line import Line
 from belljar.egress.refusals import Refused, Unreachable
@@ -84,14 +84,22 @@ class Response:
 
 
 async def fetch(
-    gate: Gate, tls: ssl.SSLContext, method: str, url: str, headers: Headers, body: Body, redirects: int
+    gate: Gate,
+    tls: ssl.SSLContext,
+    method: str,
+    url: str,
+    headers: Headers,
+    body: Body,
+    redirects: int,
+    length: int | None = None,
+    on_connect: Callable[[], None] | None = None,
 ) -> Response:
     """One request, and as many redirects as the caller allows; see `Egress.fetch`."""
     try:
         target = parse_url(url)
         given = _headers(headers, target)
         for left in range(redirects, -1, -1):
-            response = await _exchange(gate, tls, method, target, given, body)
+            response = await _exchange(gate, tls, method, target, given, body, length, on_connect)
             location = response.header("location")
             if redirects == 0 or response.status not in _REDIRECTS or location is None:
                 return response
@@ -121,10 +129,17 @@ def _next_hop(
 
 
 async def _exchange(
-    gate: Gate, tls: ssl.SSLContext, method: str, url: Url, headers: list[tuple[bytes, bytes]], body: Body
+    gate: Gate,
+    tls: ssl.SSLContext,
+    method: str,
+    url: Url,
+    headers: list[tuple[bytes, bytes]],
+    body: Body,
+    length: int | None,
+    on_connect: Callable[[], None] | None,
 ) -> Response:
     connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=2 * gate.caps.head_bytes)
-    request = _request(method, url, headers, body)
+    request = _request(method, url, headers, body, length)
     gate.enter(str(url))
     try:
         line = await gate.connect(url.host, url.port, "fetch", tls if url.scheme == "https" else None)
@@ -132,15 +147,20 @@ async def _exchange(
         gate.leave()
         raise
     try:
+        if on_connect is not None:
+            on_connect()
         async with line.in_time():
             await _send(connection, request, body, line)
             event = await next_event(connection, line)
             while not isinstance(event, h11.Response):
                 event = await next_event(connection, line)
+            check_length(request.method, event, line)
     except BaseException as error:
         line.close(broken=True)
         if isinstance(error, OSError):
             raise Unreachable(f"{line.target} broke the connection: {error}") from None
+        if isinstance(error, h11.LocalProtocolError):
+            raise _malformed(url, str(error)) from None  # a body of another length than was said
         raise
     return Response(url, event, connection, line, gate)
 
@@ -169,10 +189,12 @@ def _headers(headers: Headers, url: Url) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in given if name not in _OURS]
 
 
-def _request(method: str, url: Url, headers: list[tuple[bytes, bytes]], body: Body) -> h11.Request:
+def _request(method: str, url: Url, headers: list[tuple[bytes, bytes]], body: Body, length: int | None) -> h11.Request:
     framing: list[tuple[bytes, bytes]] = []
     if isinstance(body, bytes):
-        framing = [(b"content-length", str(len(body)).encode())]
+        length = len(body)
+    if body is not None and length is not None:
+        framing = [(b"content-length", str(length).encode())]
     elif body is not None:
         framing = [(b"transfer-encoding", b"chunked")]
     if method.upper() in ("CONNECT", "TRACE"):

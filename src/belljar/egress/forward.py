@@ -85,7 +85,7 @@ class Forward:
             event = await next_event(self._outer, line)
             if isinstance(event, h11.Response):
                 headers = [header for header in end_to_end(event.headers) if not header[0].startswith(OWN_HEADERS)]
-                self._check_length(event, line)
+                check_length(self._request.method, event, line)
                 headers.append((b"connection", b"close"))
                 event = h11.Response(status_code=event.status_code, reason=event.reason, headers=headers)
                 self.answered = True
@@ -102,12 +102,6 @@ class Forward:
             if turn % _TURN == 0:
                 await asyncio.sleep(0)
 
-    def _check_length(self, response: h11.Response, line: Line) -> None:
-        if self._request.method != b"HEAD" and response.status_code not in (204, 304):
-            for name, value in response.headers:
-                if name == b"content-length":
-                    line.expects(int(value))
-
 
 class _Answered(Exception):
     """The response is complete; what is left of the request does not matter."""
@@ -122,6 +116,14 @@ def request_for(method: bytes, url: Url, headers: Iterable[tuple[bytes, bytes]])
         kept.append((b"transfer-encoding", b"chunked"))
     kept.append((b"connection", b"close"))
     return h11.Request(method=method, target=url.path.encode("ascii"), headers=kept)
+
+
+def check_length(method: bytes, response: h11.Response, line: Line) -> None:
+    """Refuse a response that announces more than may still be received."""
+    if method != b"HEAD" and response.status_code not in (204, 304):
+        for name, value in response.headers:
+            if name == b"content-length":
+                line.expects(int(value))
 
 
 def end_to_end(headers: Iterable[tuple[bytes, bytes]], drop: Iterable[bytes] = ()) -> Headers:

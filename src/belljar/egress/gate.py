@@ -14,7 +14,7 @@ from belljar.egress.caps import Caps, Meter
 from belljar.egress.dial import dial
 from belljar.egress.hosts import Address, Host, authority, unmapped
 from belljar.egress.line import Connection, Line, Way
-from belljar.egress.refusals import Refused, Unreachable
+from belljar.egress.refusals import Refused, Unreachable, Untrusted
 from belljar.egress.resolver import Resolver, SystemResolver
 from belljar.egress.rules import Rules
 from belljar.egress.streams import PairStream, SocketStream, Stream
@@ -79,6 +79,8 @@ class Gate:
                     raise ConnectionAbortedError(errno.ECONNABORTED, "the sandbox is closed")
         except TimeoutError:
             raise Unreachable(f"{target} did not answer within {self.caps.connect_s:g} s", 504) from None
+        except ssl.SSLCertVerificationError as error:
+            raise Untrusted(f"{target} cannot be trusted: {error.verify_message or error}") from None
         except OSError as error:
             raise Unreachable(f"{target} cannot be reached: {error.strerror or error}") from None
         line = Line(stream, Connection(str(host), port, str(address), way), self._meter, self._ended)

@@ -27,6 +27,10 @@ class Unreachable(Exception):
         self.status = status
 
 
+class Untrusted(Unreachable):
+    """It answers, but with a certificate that cannot be trusted."""
+
+
 def plain(text: str, longest: int = _LONGEST) -> str:
     """Printable ASCII on one line: what a guest wrote goes into headers, logs and terminals."""
     shown = "".join(char if " " <= char <= "~" else "?" for char in text[: longest + 1])

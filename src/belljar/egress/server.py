@@ -105,19 +105,28 @@ class Egress:
         self._start(self._attend(stream), stream.close)
 
     async def fetch(
-        self, method: str, url: str, headers: fetch.Headers = (), body: fetch.Body = None, *, redirects: int = 0
+        self,
+        method: str,
+        url: str,
+        headers: fetch.Headers = (),
+        body: fetch.Body = None,
+        *,
+        redirects: int = 0,
+        length: int | None = None,
+        on_connect: Callable[[], None] | None = None,
     ) -> fetch.Response:
         """Make one request for a guest that has no sockets.
 
         The response's body streams and is not decoded. A redirect is returned, or followed when `redirects` allows it:
-        every hop is checked like the first, and credentials do not go to another host.
+        every hop is checked like the first, and credentials do not go to another host. `length` is that of a body that
+        streams, where it is known; `on_connect` is called when a host has taken the connection.
 
         Raises:
             Refused: by a rule; it has been reported to `on_denial`.
             Unreachable: when the host does not answer, or not in HTTP, or without a certificate that can be trusted.
         """
         self._check_open()
-        return await fetch.fetch(self._gate, self._tls, method, url, headers, body, redirects)
+        return await fetch.fetch(self._gate, self._tls, method, url, headers, body, redirects, length, on_connect)
 
     async def close(self) -> None:
         """End everything at once: listeners, connections and what is on its way."""

@@ -59,6 +59,11 @@ class Exchange:
     def before_events(self) -> None:
         """Some Events are complete; an engine may have to look elsewhere first."""
 
+    def is_open(self, event: Event) -> bool:
+        """Whether an Event answers the open Request."""
+        is_waiting = self.on_event is not None and self.done is not None and not self.done.done()
+        return is_waiting and event["id"] == self.open_id
+
     def dispatch(self, event: Event) -> None:
         """One Event.
 
@@ -69,7 +74,7 @@ class Exchange:
             return
         if event["type"] == "hello" and not self.hello.done():
             self.hello.set_result(event)
-        elif event["id"] != self.open_id or self.on_event is None or self.done is None or self.done.done():
+        elif not self.is_open(event) or self.on_event is None:
             raise BrokenProtocol("an event that answers no request")
         elif event["type"] == "done":
             self.open_id = 0

@@ -75,9 +75,14 @@ class BareRunner(asyncio.SubprocessProtocol):
 
     def write(self, data: bytes) -> None:
         """Send bytes; never waits."""
-        pipe = self._transport.get_pipe_transport(0) if self._transport else None
-        if isinstance(pipe, asyncio.WriteTransport) and not pipe.is_closing():
+        pipe = self._pipe()
+        if pipe is not None and not pipe.is_closing():
             pipe.write(data)
+
+    def unsent(self) -> int:
+        """How many bytes it has not taken yet."""
+        pipe = self._pipe()
+        return pipe.get_write_buffer_size() if pipe is not None else 0
 
     def said(self) -> str:
         """The end of what it wrote to standard error."""
@@ -108,6 +113,10 @@ class BareRunner(asyncio.SubprocessProtocol):
         await self.kill()
         if self._transport is not None:
             self._transport.close()
+
+    def _pipe(self) -> asyncio.WriteTransport | None:
+        pipe = self._transport.get_pipe_transport(0) if self._transport else None
+        return pipe if isinstance(pipe, asyncio.WriteTransport) else None
 
     def _forbid_files(self) -> None:
         """No file can grow by a single byte, whatever Deno thinks of on its own. Only Linux can be told from here."""

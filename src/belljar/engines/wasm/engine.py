@@ -46,7 +46,7 @@ class WasmEngine:
     """Builds wasm sandboxes for one host process, behind another engine's walls where there are some."""
 
     name = NAME
-    capabilities: frozenset[str] = frozenset()
+    capabilities: frozenset[str] = frozenset({"network"})
 
     def __init__(self, settings: Settings, confinement: Confinement | None) -> None:
         self.settings = settings
@@ -113,7 +113,7 @@ class WasmEngine:
         """Start a process from the largest snapshot that its memory has room for."""
         if spec.limits.memory_mb > MOST_MEMORY_MB:
             raise InvalidRequest(f"memory_mb must be at most {MOST_MEMORY_MB} on the wasm engine, which has 32 bits")
-        process = WasmProcess(partial(self.launch, spec), spec.environment, spec.limits)
+        process = WasmProcess(partial(self.launch, spec), spec.environment, spec.limits, spec.egress)
         await process.start()
         return process
 
@@ -123,7 +123,7 @@ class WasmEngine:
         fixed = replace(spec.limits, timeout_s=process.limits.timeout_s, output_mb=process.limits.output_mb)
         if fixed != process.limits:
             return False
-        process.limits = spec.limits
+        process.limits, process.egress = spec.limits, spec.egress
         return True
 
     async def warm_up(self, environment: Environment) -> None:

@@ -39,6 +39,10 @@ class JailedRunner:
         if self._input is not None and not self._input.is_closing():
             self._input.write(data)
 
+    def unsent(self) -> int:
+        """How many bytes it has not taken yet."""
+        return self._input.get_write_buffer_size() if self._input is not None else 0
+
     def said(self) -> str:
         """The end of what it wrote to standard error."""
         return self._said.text()

@@ -10,6 +10,7 @@ from typing import Any
 from belljar.engines import exits
 from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, ignore
 from belljar.engines.channel import encode
+from belljar.engines.wasm.fetches import Fetches, Way
 from belljar.engines.wasm.layer import layer_requests
 from belljar.engines.wasm.leaving import END_TIMEOUT_S, HAND_OVER_TIMEOUT_S, Leaving, Restore, in_order
 from belljar.engines.wasm.python import PythonExchange
@@ -35,8 +36,9 @@ ENVIRONMENT = {
 class WasmProcess:
     """A sandbox of the wasm engine."""
 
-    def __init__(self, launch: Launch, packages: Environment, limits: Limits) -> None:
+    def __init__(self, launch: Launch, packages: Environment, limits: Limits, egress: Way | None = None) -> None:
         self.limits = limits
+        self.egress = egress
         self._packages = packages
         self.workspace = MemoryWorkspace(self._ask)
         self.environment: Mapping[str, str] = ENVIRONMENT
@@ -163,6 +165,9 @@ class WasmProcess:
         if hello.get("protocol") != PROTOCOL or hello.get("digest") != digest():
             raise StartFailed("the kernel inside is not the one that this Belljar brought; clear the cache folder")
         exchange.ended.add_done_callback(lambda _: self._on_end(runner, exchange))
+        fetches = Fetches(lambda: self.egress, runner, exchange.end)
+        exchange.on_fetch = fetches.take
+        exchange.ended.add_done_callback(lambda _: fetches.end())
         if self._packages.layer is not None:
             await self._show_packages(self._packages)
         runner.settle()

@@ -21,6 +21,9 @@ class Runner(Protocol):
     def write(self, data: bytes) -> None:
         """Send bytes; never waits."""
 
+    def unsent(self) -> int:
+        """How many bytes it has not taken yet."""
+
     def said(self) -> str:
         """The end of what it wrote to standard error."""
 

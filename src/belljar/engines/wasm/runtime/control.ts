@@ -5,12 +5,15 @@
  */
 import { send, sendBytes } from "./channel.ts";
 import { type Change, Kept } from "./kept.ts";
+import { Outbox, sharedMemory } from "./mailbox.ts";
 import { compileModules } from "./modules.ts";
 
 const SIGINT = 2;
 const CHUNK = 8 << 20;
-/** Shared with the Python thread: a signal that waits to be delivered. */
-const signal = new Int32Array(new SharedArrayBuffer(8));
+const OBJECT = 0x7b; // the first byte of JSON; any other begins a message for the mailbox
+/** Shared with the Python thread: a signal that waits to be delivered, and its mail. */
+const signal = sharedMemory();
+const outbox = new Outbox(signal);
 const options = JSON.parse(Deno.args[0]);
 const kept = new Kept();
 let isUp = false;
@@ -22,8 +25,9 @@ python.onerror = (event) => {
   if (!isUp) Deno.exit(70);
   send({ type: "ended", id: 0, code: 70 });
 };
-python.onmessage = ({ data }: MessageEvent<"loaded" | "up" | number | Change>) => {
+python.onmessage = ({ data }: MessageEvent<"loaded" | "up" | "room" | number | Change>) => {
   if (data === "up") isUp = true;
+  else if (data === "room") outbox.flush();
   else if (data === "loaded") {
     Deno.permissions.revokeSync({ name: "read" });
     python.postMessage("closed");
@@ -69,11 +73,14 @@ async function read(size: number): Promise<Uint8Array> {
 
 while (true) {
   const size = new DataView((await read(4)).buffer).getUint32(0);
-  const text = decoder.decode(await read(size));
+  const frame = await read(size);
+  if (frame[0] !== OBJECT) {
+    outbox.put(frame);
+    continue;
+  }
+  const text = decoder.decode(frame);
   const order = size < 256 ? JSON.parse(text) : {};
   if (order.type === "leave") leave(order.marker);
-  else if (order.type === "interrupt") {
-    Atomics.store(signal, 0, SIGINT);
-    Atomics.notify(signal, 0);
-  } else python.postMessage(text);
+  else if (order.type === "interrupt") outbox.signal(SIGINT);
+  else python.postMessage(text);
 }

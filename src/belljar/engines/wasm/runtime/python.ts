@@ -6,6 +6,7 @@ import type { PyCallable, Pyodide } from "./emscripten.ts";
 import { answerFileRequest } from "./files.ts";
 import type { Change } from "./kept.ts";
 import { answerLayerRequest } from "./layer.ts";
+import { mailbox } from "./mailbox.ts";
 import type { Libraries, Modules } from "./modules.ts";
 import { OWN } from "./places.ts";
 import { openSnapshot, restore } from "./restore.ts";
@@ -20,12 +21,16 @@ export interface Options {
 }
 
 interface Bridge {
-  start(send: (text: string) => void, wait: (seconds: number) => boolean): string;
+  start(
+    send: (text: string) => void,
+    wait: (seconds: number, forMessage: boolean) => boolean,
+    take: () => Uint8Array | undefined,
+  ): string;
   handle: PyCallable;
 }
 
-const { parse } = JSON, { wait, store, load } = Atomics;
-const tell = self.postMessage.bind(self) as (word: "loaded" | "up" | number | Change) => void;
+const { parse } = JSON, { store } = Atomics;
+const tell = self.postMessage.bind(self) as (word: "loaded" | "up" | "room" | number | Change) => void;
 const LARGEST_WRITE = 1 << 20;
 const subarray = Function.prototype.call.bind(Uint8Array.prototype.subarray) as (
   bytes: Uint8Array,
@@ -68,7 +73,8 @@ self.onmessage = async ({ data: { signal, options } }) => {
     return tell(71);
   }
   Object.assign(globalThis, { fetch: refuse, WebSocket: refuse, XMLHttpRequest: refuse });
-  sendText(bridge.start(sendText, (seconds) => sleep(signal, seconds)));
+  const mail = mailbox(signal, () => tell("room"));
+  sendText(bridge.start(sendText, mail.wait, mail.take));
   const handle = (text: string) => answer(py, bridge.handle, signal, text);
   // From here on, what code leaves in JavaScript's own loop, such as a promise that nobody awaits, ends nothing.
   for (const kind of ["unhandledrejection", "error"]) self.addEventListener(kind, (event) => event.preventDefault());
@@ -109,8 +115,11 @@ function lament(...words: unknown[]): void {
 }
 
 /** The permissions refuse it anyway; this says what to do about it. */
-function refuse(): never {
-  throw new TypeError("the network is off in this sandbox; allow hosts with Policy(network=[...])");
+function refuse(target: unknown): never {
+  const rule = "JavaScript has no network here", asked = `${target ?? "a request of JavaScript"}`;
+  const hint = "use requests, httpx, urllib or pyodide.http, and allow hosts with Policy(network=[...])";
+  if (openRequest) send({ type: "denial", id: openRequest, kind: "network", target: asked, rule, hint });
+  throw new TypeError(`${asked} was refused: ${rule}; ${hint}`);
 }
 
 function say(...words: unknown[]): void {
@@ -138,11 +147,4 @@ function answer(py: Pyodide, handle: PyCallable, signal: Int32Array, text: strin
     if (typeof status !== "number") Deno.stderr.writeSync(new TextEncoder().encode(`${failure}\n`));
     tell(typeof status === "number" ? status & 255 : 134);
   }
-}
-
-function sleep(signal: Int32Array, seconds: number): boolean {
-  wait(signal, 0, 0, seconds * 1000);
-  const interrupted = load(signal, 0) !== 0;
-  if (interrupted) store(signal, 0, 0);
-  return interrupted;
 }
