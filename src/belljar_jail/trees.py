@@ -22,7 +22,7 @@ def main(descriptor: int) -> None:
     linux.unshare(linux.CLONE_NEWUSER | linux.CLONE_NEWNS)
     while received := wire.receive(control):
         try:
-            tree = linux.open_tree(received[0]["path"])
+            tree = linux.open_tree(received[0]["path"], received[0]["through_links"])
         except OSError as failure:
             wire.send(control, {"error": str(failure)})
             continue

@@ -34,7 +34,7 @@ class NativeEngine:
     """Builds native sandboxes for one host process."""
 
     name = NAME
-    capabilities: frozenset[str] = frozenset()
+    capabilities: frozenset[str] = frozenset({"mounts"})
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

@@ -21,19 +21,19 @@ _lock = threading.Lock()
 _helper: Helper | None = None
 
 
-def tree_of(folder: Path) -> int:
+def tree_of(folder: Path, through_links: bool = True) -> int:
     """A descriptor of the folder, for a keeper of this host; whoever asked closes it.
 
     Raises:
         StartFailed: when this machine cannot do that.
     """
     try:
-        return linux.open_tree(str(folder))
+        return linux.open_tree(str(folder), through_links)
     except OSError as failure:
         if failure.errno != errno.EPERM:
-            raise StartFailed(f"packages cannot be shown to the sandbox: {failure}") from failure
+            raise StartFailed(_failure(folder, failure)) from failure
     with _lock:
-        return _helping().open(folder)
+        return _helping().open(folder, through_links)
 
 
 class Helper:
@@ -55,17 +55,17 @@ class Helper:
         """Whether it can still be asked."""
         return self._process.poll() is None
 
-    def open(self, folder: Path) -> int:
+    def open(self, folder: Path, through_links: bool) -> int:
         """The folder's tree."""
         try:
-            wire.send(self._control, {"path": str(folder)})
+            wire.send(self._control, {"path": str(folder), "through_links": through_links})
             received = wire.receive(self._control, socket.MSG_CMSG_CLOEXEC)
         except OSError as failure:
             self.close()
-            raise StartFailed(f"packages cannot be shown to the sandbox: {failure}") from failure
+            raise StartFailed(_failure(folder, failure)) from failure
         if received is None or not received[1]:
             said = received[0].get("error", "") if received else "the helper ended"
-            raise StartFailed(f"packages cannot be shown to the sandbox: {said}")
+            raise StartFailed(_failure(folder, said))
         return received[1][0]
 
     def close(self) -> None:
@@ -82,6 +82,10 @@ def close() -> None:
         if _helper is not None:
             _helper.close()
         _helper = None
+
+
+def _failure(folder: Path, why: object) -> str:
+    return f"{folder} cannot be shown to the sandbox: {why}"
 
 
 def _helping() -> Helper:
