@@ -48,10 +48,11 @@ _NUMBERS = {  # x86_64, aarch64
     "openat2": (437, 437),
     "open_tree": (428, 428),
     "move_mount": (429, 429),
+    "mount_setattr": (442, 442),
 }
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 AT_FDCWD, OPEN_TREE_CLONE, OPEN_TREE_CLOEXEC, MOVE_MOUNT_F_EMPTY_PATH = -100, 1, 0o2000000, 4
-AT_EMPTY_PATH, RESOLVE_NO_SYMLINKS = 0x1000, 0x04
+AT_EMPTY_PATH, RESOLVE_NO_SYMLINKS, MOUNT_ATTR_IDMAP = 0x1000, 0x04, 0x00100000
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
@@ -88,6 +89,13 @@ def open_tree(path: str, through_links: bool = True) -> int:
         return syscall("open_tree", folder, b"", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)
     finally:
         os.close(folder)
+
+
+def map_ids(tree: int, namespace: int) -> None:
+    """Show the owners of a tree's files as a user namespace maps them."""
+    attributes = struct.pack("QQQQ", MOUNT_ATTR_IDMAP, 0, 0, namespace)
+    size = ctypes.c_size_t(len(attributes))
+    syscall("mount_setattr", tree, b"", AT_EMPTY_PATH, ctypes.c_char_p(attributes), size)
 
 
 def move_mount(tree: int, target: str) -> None:

@@ -65,4 +65,4 @@ def _show(tree: int, at: str, place: str) -> None:
     finally:
         linux.umount(LOWER)
     if not os.access(at, os.R_OK | os.X_OK):
-        raise PermissionError(f"what is to be at {place} cannot be read by others; allow it with: chmod o+rx")
+        raise PermissionError(f"the folder for {place} cannot be read by the sandbox's user; allow it with chmod o+rx")

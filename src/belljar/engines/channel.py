@@ -13,7 +13,9 @@ from belljar.engines.base import Event
 MAX_FRAME = 32 << 20
 MAX_DEPTH = 100
 MAX_PARTS = 2_000_000  # a list of nothing is two bytes in a frame, and dozens here
-EVENT_TYPES = frozenset({"walls", "hello", "stdout", "stderr", "result", "state", "done", "ended", "file", "left"})
+EVENT_TYPES = frozenset({
+    "walls", "hello", "stdout", "stderr", "result", "state", "done", "ended", "file", "left", "mount",
+})  # fmt: skip
 _HEADER = struct.Struct(">I")
 _STRING = re.compile(rb'"[^"]*"')
 

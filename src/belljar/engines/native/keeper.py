@@ -13,7 +13,7 @@ from pathlib import Path
 from belljar.engines.native.cgroups import Group
 from belljar.engines.native.descriptors import gone, has_ended, readable
 from belljar.engines.native.jail import Jail
-from belljar.engines.native.trees import tree_of
+from belljar.engines.native.trees import tree_for, tree_of
 from belljar.engines.native.workspace import DescriptorWorkspace
 from belljar.errors import StartFailed
 from belljar.limits import Limits
@@ -101,7 +101,7 @@ class Keeper:
         with contextlib.ExitStack() as failed:
             trees = []
             for folder in mounts.values():
-                trees.append(tree_of(Path(folder), through_links=False))
+                trees.append(await _tree_for(Path(folder), self.workspace.owner))
                 failed.callback(os.close, trees[-1])
             failed.pop_all()
         await self._show({"op": "mounts", "at": [*mounts]}, trees, "mounts")
@@ -176,6 +176,16 @@ class Keeper:
         showing = self._shows.pop(0)
         if not showing.done():
             showing.set_result(failure)
+
+
+async def _tree_for(folder: Path, reader: int | None) -> int:
+    """Off the loop; closed when nobody waits for it any more."""
+    opening = asyncio.ensure_future(asyncio.to_thread(tree_for, folder, reader))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(lambda done: done.exception() is not None or os.close(done.result()))
+        raise
 
 
 def disk_order(limits: Limits) -> dict[str, int]:

@@ -12,6 +12,7 @@ from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, ign
 from belljar.engines.channel import encode
 from belljar.engines.wasm.layer import layer_requests
 from belljar.engines.wasm.leaving import END_TIMEOUT_S, HAND_OVER_TIMEOUT_S, Leaving, Restore, in_order
+from belljar.engines.wasm.mounts import Mounts
 from belljar.engines.wasm.python import PythonExchange
 from belljar.engines.wasm.runner import OnOutput, Runner
 from belljar.engines.wasm.workspace import MemoryWorkspace
@@ -35,8 +36,11 @@ ENVIRONMENT = {
 class WasmProcess:
     """A sandbox of the wasm engine."""
 
-    def __init__(self, launch: Launch, packages: Environment, limits: Limits) -> None:
+    def __init__(
+        self, launch: Launch, packages: Environment, limits: Limits, mounts: Mapping[str, str] | None = None
+    ) -> None:
         self.limits = limits
+        self._mounts = mounts or {}
         self._packages = packages
         self.workspace = MemoryWorkspace(self._ask)
         self.environment: Mapping[str, str] = ENVIRONMENT
@@ -163,6 +167,10 @@ class WasmProcess:
         if hello.get("protocol") != PROTOCOL or hello.get("digest") != digest():
             raise StartFailed("the kernel inside is not the one that this Belljar brought; clear the cache folder")
         exchange.ended.add_done_callback(lambda _: self._on_end(runner, exchange))
+        if self._mounts:
+            mounts = Mounts(self._mounts, runner.write)
+            exchange.on_question = mounts.take
+            exchange.ended.add_done_callback(lambda _: mounts.end())
         if self._packages.layer is not None:
             await self._show_packages(self._packages)
         runner.settle()

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from belljar.engines.base import Event
+from belljar.engines.base import Event, OnEvent
 from belljar.engines.exchange import Exchange
 
 
 class PythonExchange(Exchange):
-    """An exchange that may be ended from inside. `code` is with what exit code, if it was."""
+    """An exchange that may be ended from inside. `code` is with what exit code, if it was.
+
+    Questions about mounts are for the engine, and go to `on_question`.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.code: int | None = None
+        self.on_question: OnEvent | None = None
 
     def dispatch(self, event: Event) -> None:
         """Python's end is told by its process."""
         if event["type"] == "ended" and type(event.get("code")) is int:
             self.code = event["code"] & 0xFF
             self.end(None)
+        elif event["type"] == "mount" and self.on_question is not None and 0 < self.open_id == event["id"]:
+            self.on_question(event)
         else:
             super().dispatch(event)

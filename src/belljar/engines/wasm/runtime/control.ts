@@ -4,13 +4,16 @@
  * ends the process when the host lets go.
  */
 import { send, sendBytes } from "./channel.ts";
+import { putAnswer, sharedDesk } from "./desk.ts";
 import { type Change, Kept } from "./kept.ts";
 import { compileModules } from "./modules.ts";
 
 const SIGINT = 2;
 const CHUNK = 8 << 20;
+const ANSWER = 0; // the first byte of an answer to the Python thread's question; all else is JSON
 /** Shared with the Python thread: a signal that waits to be delivered. */
 const signal = new Int32Array(new SharedArrayBuffer(8));
+const desk = sharedDesk();
 const options = JSON.parse(Deno.args[0]);
 const kept = new Kept();
 let isUp = false;
@@ -30,7 +33,7 @@ python.onmessage = ({ data }: MessageEvent<"loaded" | "up" | number | Change>) =
   } else if (typeof data === "number") send({ type: "ended", id: 0, code: data });
   else if (Array.isArray(data)) kept.take(data);
 };
-python.postMessage({ signal, options });
+python.postMessage({ signal, desk, options });
 python.postMessage(await compileModules(options.snapshot)); // while the other thread loads its scripts
 
 function complain(text: string): void {
@@ -67,7 +70,12 @@ async function read(size: number): Promise<Uint8Array> {
 
 while (true) {
   const size = new DataView((await read(4)).buffer).getUint32(0);
-  const text = decoder.decode(await read(size));
+  const frame = await read(size);
+  if (frame[0] === ANSWER) {
+    putAnswer(desk, frame);
+    continue;
+  }
+  const text = decoder.decode(frame);
   const order = size < 256 ? JSON.parse(text) : {};
   if (order.type === "leave") leave(order.marker);
   else if (order.type === "interrupt") {

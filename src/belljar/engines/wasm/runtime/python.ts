@@ -1,12 +1,14 @@
 /** The thread that runs Python: restores a snapshot, gives up its permissions, proves that, and then answers Requests. */
 import { boot, openParts } from "./boot.ts";
 import { send, sendText } from "./channel.ts";
+import { asker } from "./desk.ts";
 import { ownDisk } from "./disk.ts";
 import type { PyCallable, Pyodide } from "./emscripten.ts";
 import { answerFileRequest } from "./files.ts";
 import type { Change } from "./kept.ts";
 import { answerLayerRequest } from "./layer.ts";
 import type { Modules } from "./modules.ts";
+import { mountFolders } from "./mounts.ts";
 import { OWN } from "./places.ts";
 import { openSnapshot, restore } from "./restore.ts";
 import { breaches } from "./walls.ts";
@@ -17,6 +19,8 @@ export interface Options {
   packages: boolean;
   memoryPages: number;
   diskBytes: number;
+  /** Where the host's folders are, in here. */
+  mounts: string[];
 }
 
 interface Bridge {
@@ -47,7 +51,7 @@ class Inbox {
   }
 }
 
-self.onmessage = async ({ data: { signal, options } }) => {
+self.onmessage = async ({ data: { signal, desk, options } }) => {
   const inbox = new Inbox();
   self.onmessage = ({ data }) => inbox.take(data);
   const parts = openParts(options.packages), opened = options.snapshot ? openSnapshot(options.snapshot) : null;
@@ -56,7 +60,7 @@ self.onmessage = async ({ data: { signal, options } }) => {
   const trials = breaches(options.memoryPages); // goes on while Python boots
   const modules = await inbox.modules.promise;
   const py = opened ? await restore(parts, opened, modules) : (await boot(parts, modules.main)).py;
-  const bridge = connect(py, signal, options), through = await trials;
+  const bridge = connect(py, signal, desk, options), through = await trials;
   if (through.length) {
     Deno.stderr.writeSync(new TextEncoder().encode(`the wall does not hold: ${through.join("; ")}\n`));
     return tell(71);
@@ -71,11 +75,12 @@ self.onmessage = async ({ data: { signal, options } }) => {
   inbox.requests.forEach(handle);
 };
 
-function connect(py: Pyodide, signal: Int32Array, options: Options): Bridge {
+function connect(py: Pyodide, signal: Int32Array, desk: Int32Array, options: Options): Bridge {
   py.setInterruptBuffer(signal);
   py.setStdin({ stdin: () => null });
   py.setStdout(output("stdout"));
   py.setStderr(output("stderr"));
+  mountFolders(py.FS, options.mounts, asker(desk, () => openRequest));
   ownDisk(py.FS, OWN, options.diskBytes, tell);
   const bridge = py.pyimport("belljar_kernel.bridge") as Bridge;
   Object.assign(console, { log: say, info: say, debug: say, warn: () => {}, error: lament });
