@@ -27,7 +27,9 @@ def checked_mounts(mounts: Mapping[str, str], settings: Settings) -> dict[str, s
         InvalidRequest: for the first that cannot be.
     """
     if len(mounts) > MOST:
-        raise InvalidRequest(f"a sandbox has at most {MOST} mounts, not {len(mounts)}; mount a folder that has them all")
+        raise InvalidRequest(
+            f"a sandbox has at most {MOST} mounts, not {len(mounts)}; mount a folder that has them all"
+        )
     checked = {check_place(place): str(check_folder(folder, settings)) for place, folder in mounts.items()}
     if len(checked) < len(mounts):
         raise InvalidRequest("two mounts name the same place; leave one of them out")
@@ -48,7 +50,9 @@ def check_place(place: str) -> str:
     if not place.isprintable() or len(place) > LONGEST_PLACE or max(len(p.encode()) for p in parts) > LONGEST_NAME:
         raise InvalidRequest(f"the place {place[:80]!r} of a mount is too long, or has characters that nobody can read")
     if parts[0] in TAKEN or parts[0].startswith("."):
-        raise InvalidRequest(f"/{parts[0]} is the sandbox's own; mount the folder elsewhere, like '/data' or '/mnt/name'")
+        raise InvalidRequest(
+            f"/{parts[0]} is the sandbox's own; mount the folder elsewhere, like '/data' or '/mnt/name'"
+        )
     return "/" + "/".join(parts)
 
 

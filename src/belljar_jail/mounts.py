@@ -33,7 +33,7 @@ def show(places: list[str], trees: list[int]) -> str | None:
 
 
 def refresh(places: list[str]) -> str | None:
-    """Forget what names meant: an overlay remembers those that were looked up, though the host has changed them since."""
+    """Forget what names meant: an overlay remembers those that were looked up, whatever became of them."""
     try:
         for place in places:
             linux.mount(None, place, None, linux.MS_REMOUNT | READ_ONLY)

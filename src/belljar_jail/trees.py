@@ -1,7 +1,7 @@
 """Opens folders as trees for a host that cannot do so itself. Run as a script, never imported.
 
-For an ordinary user it has a mount namespace of its own, which is a copy of the host's, and power over nothing else. For
-root it maps owners, which takes a process in another user namespace, and the host does not fork.
+For an ordinary user it has a mount namespace of its own, which is a copy of the host's, and power over nothing else.
+For root it maps owners, which takes a process in another user namespace, and the host does not fork.
 """
 
 from __future__ import annotations

@@ -184,8 +184,13 @@ async def _tree_for(folder: Path, reader: int | None) -> int:
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
-        opening.add_done_callback(lambda done: done.exception() is not None or os.close(done.result()))
+        opening.add_done_callback(_close_tree)
         raise
+
+
+def _close_tree(opening: asyncio.Future[int]) -> None:
+    if opening.exception() is None:
+        os.close(opening.result())
 
 
 def disk_order(limits: Limits) -> dict[str, int]:

@@ -201,5 +201,3 @@ def _release(held: int | Listing) -> None:
         os.close(held)
     else:
         held.close()
-
-

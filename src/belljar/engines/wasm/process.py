@@ -11,7 +11,7 @@ from belljar.engines import exits
 from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, ignore
 from belljar.engines.channel import encode
 from belljar.engines.wasm.layer import layer_requests
-from belljar.engines.wasm.leaving import END_TIMEOUT_S, HAND_OVER_TIMEOUT_S, Leaving, Restore, in_order
+from belljar.engines.wasm.leaving import END_TIMEOUT_S, HAND_OVER_TIMEOUT_S, Leaving, Restore, in_order, listing
 from belljar.engines.wasm.mounts import Mounts
 from belljar.engines.wasm.python import PythonExchange
 from belljar.engines.wasm.runner import OnOutput, Runner
@@ -272,6 +272,8 @@ class WasmProcess:
             await self._answered()
             async with self._starting:
                 if not self._is_ready and self._closing is None:
+                    if (rows := await self._handed_over(request)) is not None:
+                        return {"entries": rows}
                     await self._replace()
             try:
                 async with asyncio.timeout(ASK_TIMEOUT_S):
@@ -279,6 +281,15 @@ class WasmProcess:
             except TimeoutError:
                 await self.kill()
                 raise FileError("the sandbox did not answer about its files, and its Python was ended") from None
+
+    async def _handed_over(self, request: dict[str, Any]) -> list[tuple[str, str, int, float]] | None:
+        """All files, when that is what was asked for: no process is needed to list what the last one handed over."""
+        if request["type"] != "file_list" or request["path"]:
+            return None
+        await self.kill()
+        if self._ending is not None:
+            await asyncio.shield(self._ending)
+        return None if self._files is None else listing(self._files)
 
     async def _exit_facts(self) -> Exit:
         runner, exchange = self._runner, self._exchange

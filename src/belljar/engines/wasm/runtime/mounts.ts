@@ -76,8 +76,12 @@ export function mountFolders(fs: FileSystem, places: string[], ask: Ask): void {
     return become(node, found);
   };
 
+  const justListed = ({ listed, listedAt }: MountNode, name: string): Facts | undefined =>
+    listed && now() - listedAt < LISTED_MS ? lookedUp(listed, name) : undefined;
+
   const fileOps = {
-    getattr: (node: MountNode) => attributes(node, facts(about(node, "look"))),
+    getattr: (node: MountNode) =>
+      attributes(node, justListed(node.parent as MountNode, node.name) ?? facts(about(node, "look"))),
     setattr: refuse,
     readlink: (node: MountNode) => facts(about(node, "look"))[3],
   };
@@ -89,15 +93,8 @@ export function mountFolders(fs: FileSystem, places: string[], ask: Ask): void {
     rename: refuse,
     symlink: refuse,
     lookup(parent: MountNode, name: string): MountNode {
-      const isFresh = parent.listed && now() - parent.listedAt < LISTED_MS;
-      const known = isFresh ? lookedUp(parent.listed!, name) : undefined, where = beneath(parent, name);
-      return make(
-        parent,
-        name,
-        parent.mountAt,
-        where,
-        known ?? facts({ act: "look", mount: parent.mountAt, path: where }),
-      );
+      const where = beneath(parent, name), ask = { act: "look", mount: parent.mountAt, path: where };
+      return make(parent, name, parent.mountAt, where, justListed(parent, name) ?? facts(ask));
     },
     readdir(node: MountNode): string[] {
       const names = [".", ".."], listed = new Listed<string, Facts>();
