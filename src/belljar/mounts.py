@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 
 from belljar.errors import InvalidRequest
@@ -20,7 +21,7 @@ TAKEN = frozenset({
 SYSTEM = ("/proc", "/sys", "/dev")
 
 
-def checked_mounts(mounts: Mapping[str, str], settings: Settings) -> dict[str, str]:
+def checked_mounts(mounts: Mapping[str, str | PathLike[str]], settings: Settings) -> dict[str, str]:
     """The mounts of a policy by place, each with the folder's own path: absolute, and without links.
 
     Raises:
@@ -30,7 +31,7 @@ def checked_mounts(mounts: Mapping[str, str], settings: Settings) -> dict[str, s
         raise InvalidRequest(
             f"a sandbox has at most {MOST} mounts, not {len(mounts)}; mount a folder that has them all"
         )
-    checked = {check_place(place): str(check_folder(folder, settings)) for place, folder in mounts.items()}
+    checked = {check_place(place): str(check_folder(os.fspath(folder), settings)) for place, folder in mounts.items()}
     if len(checked) < len(mounts):
         raise InvalidRequest("two mounts name the same place; leave one of them out")
     for place in checked:

@@ -237,3 +237,26 @@ with sandbox() as sb:
         delegated,
     )
     assert said == [[], 43, "OSError", False]
+
+
+def test_an_ordinary_user_mounts_what_he_can_read_himself(script: Script, delegated: list[Path], home: Path):
+    vault = home / "home" / "vault"
+    vault.mkdir(mode=0o700)
+    (vault / "own.txt").write_text("his own")
+    (vault / "own.txt").chmod(0o600)
+    (vault / "roots.txt").write_text("root's")
+    (vault / "roots.txt").chmod(0o600)
+    for path in (vault, vault / "own.txt"):
+        os.chown(path, USER, USER)
+    said = script(
+        f"""
+policy = Policy(packages="none", mounts={{"/data": {str(vault)!r}}})
+with Sandbox("native", policy=policy) as sb:
+    own = sb.run("open('/data/own.txt').read()").value
+    errors = [sb.run(code).error.name for code in ("open('/data/roots.txt')", "open('/data/x', 'w')", "open('/data/own.txt', 'a')")]
+    table = sb.run("open('/proc/self/mountinfo').read()").value
+    print(json.dumps([own, errors, {str(home)!r} in table]))
+""",
+        delegated,
+    )
+    assert said == ["his own", ["PermissionError", "OSError", "OSError"], False]

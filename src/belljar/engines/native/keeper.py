@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 
 from belljar.engines.native.cgroups import Group
@@ -30,7 +31,7 @@ class Keeper:
         self.workspace = workspace
         self.group = group
         self.layer: Path | None = None  # whose packages it shows
-        self.mounts: Mapping[str, str] = {}  # the host's folders that it shows, by place
+        self.mounts: Mapping[str, str | PathLike[str]] = {}  # the host's folders that it shows, by place
         self._control: socket.socket | None = control
         self._kills: list[asyncio.Future[None]] = []  # ordered, not yet confirmed
         self._shows: list[asyncio.Future[str | None]] = []  # the same
@@ -92,7 +93,7 @@ class Keeper:
         await self._show({"op": "packages"}, [] if layer is None else [tree_of(layer)], "packages")
         self.layer = layer
 
-    async def show_mounts(self, mounts: Mapping[str, str]) -> None:
+    async def show_mounts(self, mounts: Mapping[str, str | PathLike[str]]) -> None:
         """Have folders of this machine in the sandbox; once, and before there is a kernel.
 
         Raises:

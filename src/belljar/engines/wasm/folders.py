@@ -56,7 +56,7 @@ class Folders:
                 case "list":
                     return self._rows(self._keep(Listing(self._folder(question)))), b""
                 case "more":
-                    return self._rows(question["handle"]), b""
+                    return self._rows(_whole(question["handle"])), b""
                 case "open":
                     return {"handle": self._keep(self._open(question))}, b""
                 case "size":
@@ -65,7 +65,7 @@ class Folders:
                     size = min(_whole(question["size"]), MOST_BYTES)
                     return {}, os.pread(self._file(question), size, _whole(question["offset"]))
                 case "close":
-                    _release(self._handles.pop(question["handle"]))
+                    _release(self._handles.pop(_whole(question["handle"])))
                     return {}, b""
         except OSError as failure:
             return {"failure": FAILURES.get(failure.errno or 0, "failed")}, b""
@@ -123,7 +123,7 @@ class Folders:
         return self._last
 
     def _file(self, question: Question) -> int:
-        file = self._handles[question["handle"]]
+        file = self._handles[_whole(question["handle"])]
         if not isinstance(file, int):
             raise ValueError(file)
         return file

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Mapping
+from os import PathLike
 from typing import Any
 
 from belljar.engines import exits
@@ -37,7 +38,11 @@ class WasmProcess:
     """A sandbox of the wasm engine."""
 
     def __init__(
-        self, launch: Launch, packages: Environment, limits: Limits, mounts: Mapping[str, str] | None = None
+        self,
+        launch: Launch,
+        packages: Environment,
+        limits: Limits,
+        mounts: Mapping[str, str | PathLike[str]] | None = None,
     ) -> None:
         self.limits = limits
         self._mounts = mounts or {}
