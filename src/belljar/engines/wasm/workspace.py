@@ -12,7 +12,7 @@ from typing import Any
 from belljar.engines.base import Entry, Event, KernelExited, Listing, Sink
 from belljar.errors import DiskFull, FileError, FileMissing, FileTooLarge, PathRefused, SandboxError
 
-CHUNK_BYTES = 8 << 20
+CHUNK_BYTES = 1 << 20
 KINDS = ("file", "directory", "symlink", "other")
 LONGEST_PATH = 4096
 BAD_PARTS = ("", ".", "..")
