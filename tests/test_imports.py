@@ -18,7 +18,7 @@ LAYERS = [
     {"host", "headstart"},
     {"engines"},
     {"packages", "state", "egress"},
-    {"execution", "limits", "policy", "settings", "background", "checks"},
+    {"execution", "limits", "policy", "settings", "background", "checks", "mounts"},
     {"errors"},
 ]
 RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}

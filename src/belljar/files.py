@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from belljar.checks import is_encodable
-from belljar.engines.base import Listing
-from belljar.errors import FileTooLarge, InvalidRequest, PathRefused
+from belljar.engines.base import Listing, Workspace
+from belljar.errors import FileError, InvalidRequest, PathRefused, SandboxClosed, SandboxError
 from belljar.options import Content
 
 if TYPE_CHECKING:
+    from belljar.host.session import Session
     from belljar.sandbox import AsyncSandbox
+
+T = TypeVar("T")
 
 WORKSPACE = "/workspace"
 MAX_PATH_BYTES, MAX_NAME_BYTES = 4096, 255
 MAX_READ_BYTES = 256 << 20
 MAX_ENTRIES = 10_000
+PIECE_BYTES = 1 << 20
 
 
 class AsyncFiles:
@@ -34,7 +40,14 @@ class AsyncFiles:
             FileError: when the path is refused or the workspace is full.
         """
         name, content = plain_path(path), as_bytes(path, data)
-        await self._sandbox._there(lambda session: session.process.workspace.write(name, content))
+        await self._sandbox._there(lambda session: session.process.workspace.write(name, (content,)))
+
+    async def write_all(self, files: Mapping[str, Content]) -> dict[str, SandboxError]:
+        """Write several files, each whatever becomes of the others; the failures by path, none when all was written."""
+        if not isinstance(files, Mapping):
+            raise InvalidRequest(f"files must map paths to content, not {type(files).__name__}")
+        tried = {path: await _outcome(self.write(path, data)) for path, data in files.items()}
+        return {path: outcome for path, outcome in tried.items() if isinstance(outcome, SandboxError)}
 
     async def read(self, path: str) -> bytes:
         """The bytes of a file.
@@ -43,7 +56,15 @@ class AsyncFiles:
             FileError: when it is missing, too large, or not a regular file of the workspace.
         """
         name = plain_path(path)
-        return await self._sandbox._there(lambda session: session.process.workspace.read(name, MAX_READ_BYTES))
+        content = bytearray()
+        await self._sandbox._there(lambda session: session.process.workspace.read(name, MAX_READ_BYTES, content.extend))
+        return bytes(content)
+
+    async def read_all(self, paths: Iterable[str]) -> dict[str, bytes | SandboxError]:
+        """The bytes of several files by path; of one that could not be read, why."""
+        if isinstance(paths, str | bytes):
+            raise InvalidRequest("paths must be a list of paths, not one; use read() for one file")
+        return {path: await _outcome(self.read(path)) for path in paths}
 
     async def list(self, path: str = "") -> Listing:
         """Everything beneath a folder; links are listed, not followed."""
@@ -56,18 +77,23 @@ class AsyncFiles:
         await self._sandbox._there(lambda session: session.process.workspace.delete(name))
 
     async def upload(self, source: str | Path, path: str | None = None) -> None:
-        """Copy a file of this machine into the workspace, under its own name unless told otherwise."""
+        """Copy a file of this machine into the workspace, under its own name unless told otherwise.
+
+        It goes in pieces, so a large one takes no more memory than a small one.
+        """
         local = Path(source)
-        data = await self._sandbox._there(lambda _: asyncio.to_thread(_read_local, local))
-        await self.write(local.name if path is None else path, data)
+        name = plain_path(local.name if path is None else path)
+        await self._sandbox._there(lambda session: _upload(session.process.workspace, local, name))
 
     async def download(self, path: str, target: str | Path) -> Path:
-        """Copy a file of the workspace to this machine; a folder as target keeps the file's name."""
-        data = await self.read(path)
-        local = Path(target)
+        """Copy a file of the workspace to this machine; a folder as target keeps the file's name.
+
+        It comes in pieces, and is there as a whole or not at all.
+        """
+        name, local = plain_path(path), Path(target)
         if local.is_dir():
-            local = local / plain_path(path).rpartition("/")[2]
-        await self._sandbox._there(lambda _: asyncio.to_thread(local.write_bytes, data))
+            local = local / name.rpartition("/")[2]
+        await self._sandbox._there(lambda session: _download(session, name, local))
         return local
 
 
@@ -82,10 +108,20 @@ class Files:
         """See AsyncFiles.write."""
         self._wait(self._core.write(path, data))
 
+    def write_all(self, files: Mapping[str, Content]) -> dict[str, SandboxError]:
+        """See AsyncFiles.write_all."""
+        failures: dict[str, SandboxError] = self._wait(self._core.write_all(files))
+        return failures
+
     def read(self, path: str) -> bytes:
         """See AsyncFiles.read."""
         data: bytes = self._wait(self._core.read(path))
         return data
+
+    def read_all(self, paths: Iterable[str]) -> dict[str, bytes | SandboxError]:
+        """See AsyncFiles.read_all."""
+        found: dict[str, bytes | SandboxError] = self._wait(self._core.read_all(paths))
+        return found
 
     def list(self, path: str = "") -> Listing:
         """See AsyncFiles.list."""
@@ -106,13 +142,61 @@ class Files:
         return local
 
 
-def _read_local(local: Path) -> bytes:
+async def _upload(workspace: Workspace, local: Path, name: str) -> None:
+    file = await asyncio.to_thread(_open_local, local)
+    try:
+        await workspace.write(name, _pieces(file, local))
+    finally:
+        file.close()
+
+
+def _open_local(local: Path) -> IO[bytes]:
     if not local.is_file() and local.exists():
         raise InvalidRequest(f"{local} is not a regular file; only those are uploaded")
-    size = local.stat().st_size
-    if size > MAX_READ_BYTES:
-        raise FileTooLarge(f"{local.name} has {size:,} bytes; at most {MAX_READ_BYTES:,} are uploaded at once")
-    return local.read_bytes()
+    return open(local, "rb")
+
+
+def _pieces(file: IO[bytes], local: Path) -> Iterator[bytes]:
+    try:
+        while piece := file.read(PIECE_BYTES):
+            yield piece
+    except OSError as failure:
+        raise FileError(f"{local} cannot be read: {failure.strerror}") from None
+
+
+async def _download(session: Session, name: str, local: Path) -> None:
+    """Write beside the target, then put it in its place, so that what was there is not lost half way."""
+    largest = session.spec.limits.disk_mb << 20
+    place = Path(os.path.realpath(local))
+    fresh = place.with_name(f".belljar-{os.urandom(6).hex()}") if place.is_file() or not place.exists() else place
+    try:
+        with await asyncio.to_thread(open, fresh, "wb") as file:
+            await session.process.workspace.read(name, largest, partial(_write_local, file, local))
+        os.replace(fresh, place)
+    except OSError as failure:
+        if isinstance(failure, SandboxError):
+            raise
+        raise type(failure)(failure.errno, failure.strerror, str(local)) from None
+    finally:
+        if fresh != place:
+            fresh.unlink(missing_ok=True)
+
+
+def _write_local(file: IO[bytes], local: Path, piece: bytes) -> None:
+    try:
+        file.write(piece)
+    except OSError as failure:
+        raise FileError(f"{local} cannot be written: {failure.strerror}") from None
+
+
+async def _outcome(act: Awaitable[T]) -> T | SandboxError:
+    """What came of it, or why nothing did; that the sandbox is gone is no affair of one file."""
+    try:
+        return await act
+    except SandboxClosed:
+        raise
+    except SandboxError as failure:
+        return failure
 
 
 def plain_path(path: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import Literal
 
 from belljar.errors import InvalidRequest
@@ -19,14 +20,18 @@ class Policy:
 
     network: Sequence[str] = ()
     packages: Literal["auto", "none"] | Sequence[str] = "auto"
-    mounts: Mapping[str, str] = field(default_factory=dict)
+    mounts: Mapping[str, str | PathLike[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not _is_list_of_texts(self.network):
             raise InvalidRequest(f"network must be a list of host names, not {self.network!r}")
         if self.packages not in ("auto", "none") and not _is_list_of_texts(self.packages):
             raise InvalidRequest(f'packages must be "auto", "none" or a list of names, not {self.packages!r}')
-        if not isinstance(self.mounts, Mapping) or not _is_list_of_texts([*self.mounts, *self.mounts.values()]):
+        if (
+            not isinstance(self.mounts, Mapping)
+            or not _is_list_of_texts([*self.mounts])
+            or not all(isinstance(folder, str | PathLike) for folder in self.mounts.values())
+        ):
             raise InvalidRequest(f"mounts must map paths inside to folders of this machine, not {self.mounts!r}")
 
 

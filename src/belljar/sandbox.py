@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
@@ -61,8 +62,8 @@ class AsyncSandbox:
         self.restored: CheckpointReport | None = None
         self._engine = engine
         self._limits = check_kind("limits", limits, Limits)
-        self._policy = check_kind("policy", policy, Policy)
         self._here = compose.local_host()
+        self._policy = check_policy(policy, self._here.settings)
         self._packages = self._check_packages(packages)
         self._python = check_text("python", python)
         if not isinstance(self._policy.packages, str):
@@ -268,7 +269,7 @@ class AsyncSandbox:
         session = await self._here.host.create(engine.name, spec)
         try:
             for path, data in self._first_files.items():
-                await session.process.workspace.write(path, data)
+                await session.process.workspace.write(path, (data,))
             if self._closed:
                 raise SandboxClosed("this sandbox was closed while it started")
         except BaseException:
@@ -393,6 +394,16 @@ def restored_options(opened: Opened, options: SandboxOptions) -> SandboxOptions:
         "policy": Policy(packages=opened.header["policy"]),
     }
     return {**defaults, **options}
+
+
+def check_policy(given: object, settings: Settings) -> Policy:
+    """A policy whose mounts were looked at; the module that does so is imported only for those who have any."""
+    policy = check_kind("policy", given, Policy)
+    if not policy.mounts:
+        return policy
+    from belljar.mounts import checked_mounts
+
+    return replace(policy, mounts=checked_mounts(policy.mounts, settings))
 
 
 async def _next(events: AsyncGenerator[T, None]) -> T | None:

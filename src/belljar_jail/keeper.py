@@ -13,7 +13,7 @@ import socket
 import struct
 import time
 
-from belljar_jail import linux, packages, program_root, wire
+from belljar_jail import linux, mounts, packages, program_root, wire
 from belljar_jail.root import PROC_FLAGS
 
 NAMESPACES = (
@@ -156,6 +156,10 @@ def _serve(control: socket.socket) -> None:
                     wire.send(control, {"op": "killed"})
                 elif message["op"] == "packages":
                     wire.send(control, {"op": "shown", "error": packages.show(descriptors)})
+                elif message["op"] == "mounts":
+                    wire.send(control, {"op": "shown", "error": mounts.show(message["at"], descriptors)})
+                elif message["op"] == "refresh":
+                    wire.send(control, {"op": "shown", "error": mounts.refresh(message["at"])})
 
 
 def _kill(spared: int | None) -> None:

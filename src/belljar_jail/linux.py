@@ -48,9 +48,11 @@ _NUMBERS = {  # x86_64, aarch64
     "openat2": (437, 437),
     "open_tree": (428, 428),
     "move_mount": (429, 429),
+    "mount_setattr": (442, 442),
 }
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 AT_FDCWD, OPEN_TREE_CLONE, OPEN_TREE_CLOEXEC, MOVE_MOUNT_F_EMPTY_PATH = -100, 1, 0o2000000, 4
+AT_EMPTY_PATH, RESOLVE_NO_SYMLINKS, MOUNT_ATTR_IDMAP = 0x1000, 0x04, 0x00100000
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
@@ -78,9 +80,22 @@ def umount(target: str) -> None:
     _checked(f"umount {target}", _libc.umount2(_bytes(target), MNT_DETACH))
 
 
-def open_tree(path: str) -> int:
-    """A descriptor of a copy of the mount at a path, attached nowhere."""
-    return syscall("open_tree", AT_FDCWD, _bytes(path), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)
+def open_tree(path: str, through_links: bool = True) -> int:
+    """A descriptor of a copy of the mount at a path, attached nowhere; of that mount alone, without those beneath."""
+    resolve = 0 if through_links else RESOLVE_NO_SYMLINKS
+    how = struct.pack("QQQ", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, 0, resolve)
+    folder = syscall("openat2", AT_FDCWD, _bytes(path), ctypes.c_char_p(how), ctypes.c_size_t(len(how)))
+    try:
+        return syscall("open_tree", folder, b"", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)
+    finally:
+        os.close(folder)
+
+
+def map_ids(tree: int, namespace: int) -> None:
+    """Show the owners of a tree's files as a user namespace maps them."""
+    attributes = struct.pack("QQQQ", MOUNT_ATTR_IDMAP, 0, 0, namespace)
+    size = ctypes.c_size_t(len(attributes))
+    syscall("mount_setattr", tree, b"", AT_EMPTY_PATH, ctypes.c_char_p(attributes), size)
 
 
 def move_mount(tree: int, target: str) -> None:
@@ -91,6 +106,17 @@ def move_mount(tree: int, target: str) -> None:
 def pivot_root(new: str, old: str) -> None:
     """pivot_root(2)."""
     syscall("pivot_root", _bytes(new), _bytes(old))
+
+
+def pivot_into(folder: str) -> None:
+    """Make a mount the root of this namespace and let go of all else."""
+    former = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    os.chdir(folder)
+    pivot_root(".", ".")  # the former root now lies over the new one, and is taken off
+    os.fchdir(former)
+    umount(".")
+    os.close(former)
+    os.chdir("/")
 
 
 def unshare(flags: int) -> None:

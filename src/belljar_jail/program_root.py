@@ -15,11 +15,5 @@ def enter(place: str) -> int:
     linux.mount(place, place, None, linux.MS_BIND | linux.MS_REC)
     for name in DEVICES:
         linux.mount(f"/dev/{name}", f"{place}/dev/{name}", None, linux.MS_BIND)
-    former = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    os.chdir(place)
-    linux.pivot_root(".", ".")  # the former root now lies over the new one, and is taken off
-    os.fchdir(former)
-    linux.umount(".")
-    os.close(former)
-    os.chdir("/")
+    linux.pivot_into(place)
     return os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

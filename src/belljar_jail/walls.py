@@ -42,7 +42,7 @@ def enter(order: wire.Message, keeper: int, channel: int, streams: tuple[int, in
     linux.drop_capabilities()
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     if "landlock" not in order["without"]:
-        landlock.restrict(READABLE, WRITABLE, DEVICES)
+        landlock.restrict([*READABLE, *order["mounts"]], WRITABLE, DEVICES)
     _announce([] if "seccomp" in order["without"] else [seccomp.install()])
 
 

@@ -15,6 +15,8 @@ import pytest
 from tests.native import lab
 from tests.reliability import traces
 
+from belljar.packages import companion
+
 USER = 54321  # nobody's on any machine that we know of
 PYTHON = "/usr/bin/python3"
 SOURCES = Path(__file__).parents[2] / "src"
@@ -52,6 +54,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A home and a copy of our sources that the user can read, in a folder of which everybody can read the parents."""
     folder = Path("/var/tmp") / f"belljar-test-{uuid.uuid4().hex}"
     shutil.copytree(SOURCES, folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "src" / companion.NAME).mkdir()  # the system's Python need not have it
+    for path, content in companion.files().items():
+        (folder / "src" / companion.NAME / path[-1]).write_bytes(content)
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
     (folder / "home").mkdir()
@@ -237,3 +242,26 @@ with sandbox() as sb:
         delegated,
     )
     assert said == [[], 43, "OSError", False]
+
+
+def test_an_ordinary_user_mounts_what_he_can_read_himself(script: Script, delegated: list[Path], home: Path):
+    vault = home / "home" / "vault"
+    vault.mkdir(mode=0o700)
+    (vault / "own.txt").write_text("his own")
+    (vault / "own.txt").chmod(0o600)
+    (vault / "roots.txt").write_text("root's")
+    (vault / "roots.txt").chmod(0o600)
+    for path in (vault, vault / "own.txt"):
+        os.chown(path, USER, USER)
+    said = script(
+        f"""
+policy = Policy(packages="none", mounts={{"/data": {str(vault)!r}}})
+with Sandbox("native", policy=policy) as sb:
+    own = sb.run("open('/data/own.txt').read()").value
+    errors = [sb.run(code).error.name for code in ("open('/data/roots.txt')", "open('/data/x', 'w')", "open('/data/own.txt', 'a')")]
+    table = sb.run("open('/proc/self/mountinfo').read()").value
+    print(json.dumps([own, errors, {str(home)!r} in table]))
+""",
+        delegated,
+    )
+    assert said == ["his own", ["PermissionError", "OSError", "OSError"], False]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Event = dict[str, Any]
 OnEvent = Callable[[Event], None]
+Sink = Callable[[bytes], object]
 EntryType = Literal["file", "directory", "symlink", "other"]
 
 
@@ -101,16 +102,16 @@ class KernelExited(Exception):
 class Workspace(Protocol):
     """The sandbox's files. Paths are relative to `/workspace` and already checked to be plain."""
 
-    async def write(self, path: str, data: bytes) -> None:
-        """Create or replace a file, with its parents.
+    async def write(self, path: str, pieces: Iterable[bytes]) -> None:
+        """Create or replace a file, with its parents. The pieces are asked for one by one, and not on the loop.
 
         Raises:
             PathRefused: when the guest turned a part of the path into a way out.
             DiskFull: when it does not fit; nothing is left half-written.
         """
 
-    async def read(self, path: str, max_bytes: int) -> bytes:
-        """The content of a regular file.
+    async def read(self, path: str, max_bytes: int, sink: Sink) -> None:
+        """Give the content of a regular file to `sink`, piece by piece, and not on the loop.
 
         Raises:
             FileMissing: when there is none.

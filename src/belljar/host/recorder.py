@@ -6,7 +6,7 @@ import json
 import mimetypes
 from collections.abc import Callable
 
-from belljar.engines.base import Event, OnEvent, ignore
+from belljar.engines.base import Event, Listing, OnEvent, ignore
 from belljar.execution import ChangedFile, Execution, ExecutionError, Result
 
 RESULTS_BYTES = 16 << 20
@@ -63,6 +63,11 @@ class Recorder:
         execution.exit_code = code if type(code) is int and -(2**31) <= code < 2**32 else 1
         execution.truncated = execution.truncated or done.get("truncated") is True
         execution.files = _files(done.get("files"))
+
+    def find_files(self, listing: Listing, since: float) -> None:
+        """Take the files that are as new as that."""
+        files = [entry for entry in listing if entry.type == "file" and entry.modified >= since]
+        self.execution.files = [ChangedFile(entry.path, entry.size, _mime(entry.path)) for entry in files[:MAX_FILES]]
 
     def _output(self, event: Event) -> Event | None:
         text = event["text"]

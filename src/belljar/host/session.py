@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -25,6 +26,8 @@ Built = Callable[[Environment, Sequence[str]], Awaitable[list[str]]]  # requirem
 
 GRACE_S = 1.0
 MAX_ROWS = 10_000
+MAX_ENTRIES = 10_000
+CLOCK_STEP_S = 0.01  # the clock that stamps files goes in steps
 DATA_SHARE = 0.9  # of the memory limit: a MemoryError that keeps the state comes before the kill that does not
 
 
@@ -53,9 +56,7 @@ class Stop:
 class Session:
     """A sandbox between its creation and its close."""
 
-    def __init__(
-        self, engine: Engine, spec: Spec, process: KernelProcess, network: Network, built: Built
-    ) -> None:
+    def __init__(self, engine: Engine, spec: Spec, process: KernelProcess, network: Network, built: Built) -> None:
         self.engine_name = engine.name
         self.engine = engine
         self.spec = spec
@@ -91,7 +92,7 @@ class Session:
         async with self._turn:
             state, reason = await self._revive()
             for path, data in run.files.items():
-                await self.process.workspace.write(path, data)
+                await self.process.workspace.write(path, (data,))
             installed, failure = await self._supply_for(run)
             self.count += 1
             execution = Execution(
@@ -184,7 +185,7 @@ class Session:
         stop = self._stop = Stop()
         recorder.on_failure = lambda: self._begin_stop("listener")
         recorder.on_denial = self.network.note_event
-        started = time.perf_counter()
+        started, since = time.perf_counter(), time.time() - CLOCK_STEP_S
         self._is_running = True
         deadline = loop.call_later(run.timeout_s, self._begin_stop, "deadline")
         try:
@@ -208,6 +209,13 @@ class Session:
         _raise_failure(recorder)
         after = self.process.sample()
         execution.usage = Usage(time.perf_counter() - started, after.cpu_s - before.cpu_s, after.peak_memory_bytes)
+        if not self.process.alive:
+            await self._find_files(recorder, since)
+
+    async def _find_files(self, recorder: Recorder, since: float) -> None:
+        """The files that a run left whose Python cannot tell them any more."""
+        with contextlib.suppress(SandboxError):
+            recorder.find_files(await self.process.workspace.list("", MAX_ENTRIES), since)
 
     async def _explain(self, execution: Execution) -> None:
         """What to do about an import that failed is known outside only."""

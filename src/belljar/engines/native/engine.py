@@ -34,7 +34,7 @@ class NativeEngine:
     """Builds native sandboxes for one host process."""
 
     name = NAME
-    capabilities: frozenset[str] = frozenset({"network"})
+    capabilities: frozenset[str] = frozenset({"network", "mounts"})
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

@@ -7,13 +7,15 @@ import contextlib
 import os
 import signal
 import socket
+from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 
 from belljar.engines.native.cgroups import Group
 from belljar.engines.native.descriptors import gone, has_ended, readable
 from belljar.engines.native.doorway import Doorway
 from belljar.engines.native.jail import Jail
-from belljar.engines.native.trees import tree_of
+from belljar.engines.native.trees import tree_for, tree_of
 from belljar.engines.native.workspace import DescriptorWorkspace
 from belljar.errors import StartFailed
 from belljar.limits import Limits
@@ -38,9 +40,10 @@ class Keeper:
         self.workspace = workspace
         self.group = group
         self.layer: Path | None = None  # whose packages it shows
+        self.mounts: Mapping[str, str | PathLike[str]] = {}  # the host's folders that it shows, by place
         self._control: socket.socket | None = control
         self._kills: list[asyncio.Future[None]] = []  # ordered, not yet confirmed
-        self._showing: asyncio.Future[str | None] | None = None
+        self._shows: list[asyncio.Future[str | None]] = []  # the same
         asyncio.get_running_loop().add_reader(control, self._on_message)
 
     @classmethod
@@ -100,18 +103,31 @@ class Keeper:
         Raises:
             StartFailed: when it cannot be shown.
         """
-        trees = [] if layer is None else [tree_of(layer)]
-        showing = self._showing = asyncio.get_running_loop().create_future()
-        try:
-            self._tell({"op": "packages"}, trees)
-        finally:
-            for tree in trees:
-                os.close(tree)
-        if self._control is None:
-            raise StartFailed("packages cannot be shown to the sandbox: its keeper is gone")
-        if failure := await showing:
-            raise StartFailed(f"packages cannot be shown to the sandbox: {failure}")
+        await self._show({"op": "packages"}, [] if layer is None else [tree_of(layer)], "packages")
         self.layer = layer
+
+    async def show_mounts(self, mounts: Mapping[str, str | PathLike[str]]) -> None:
+        """Have folders of this machine in the sandbox; once, and before there is a kernel.
+
+        Raises:
+            StartFailed: when one cannot be shown.
+        """
+        with contextlib.ExitStack() as failed:
+            trees = []
+            for folder in mounts.values():
+                trees.append(await _tree_for(Path(folder), self.workspace.owner))
+                failed.callback(os.close, trees[-1])
+            failed.pop_all()
+        await self._show({"op": "mounts", "at": [*mounts]}, trees, "mounts")
+        self.mounts = mounts
+
+    async def refresh_mounts(self) -> None:
+        """Have the sandbox see what changed in those folders.
+
+        Raises:
+            StartFailed: when it cannot.
+        """
+        await self._show({"op": "refresh", "at": [*self.mounts]}, [], "mounts")
 
     async def end(self) -> None:
         """End it, and with it everything in the sandbox; the files go too."""
@@ -122,13 +138,26 @@ class Keeper:
         await _end(pidfd)
         self.workspace.close()
 
+    async def _show(self, message: wire.Message, trees: list[int], what: str) -> None:
+        showing: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._shows.append(showing)
+        try:
+            self._tell(message, trees)
+        finally:
+            for tree in trees:
+                os.close(tree)
+        if self._control is None:
+            raise StartFailed(f"{what} cannot be shown to the sandbox: its keeper is gone")
+        if failure := await showing:
+            raise StartFailed(f"{what} cannot be shown to the sandbox: {failure}")
+
     def _tell(self, message: wire.Message, descriptors: list[int] | None = None) -> None:
         if self._control is not None:
             with contextlib.suppress(OSError):
                 wire.send(self._control, message, descriptors)
 
     def _on_message(self) -> None:
-        """All that it says later is that it killed or showed packages, and its end."""
+        """All that it says later is that it killed or showed something, and its end."""
         if self._control is None:
             return
         try:
@@ -141,7 +170,7 @@ class Keeper:
             self._let_go()
         elif received[0]["op"] == "killed" and self._kills:
             self._confirm_kill()
-        elif received[0]["op"] == "shown":
+        elif received[0]["op"] == "shown" and self._shows:
             self._confirm_shown(received[0].get("error"))
 
     def _let_go(self) -> None:
@@ -151,7 +180,8 @@ class Keeper:
             self._control = None
         while self._kills:
             self._confirm_kill()
-        self._confirm_shown("its keeper is gone")
+        while self._shows:
+            self._confirm_shown("its keeper is gone")
 
     def _confirm_kill(self) -> None:
         killed = self._kills.pop(0)
@@ -159,8 +189,24 @@ class Keeper:
             killed.set_result(None)
 
     def _confirm_shown(self, failure: str | None) -> None:
-        if self._showing is not None and not self._showing.done():
-            self._showing.set_result(failure)
+        showing = self._shows.pop(0)
+        if not showing.done():
+            showing.set_result(failure)
+
+
+async def _tree_for(folder: Path, reader: int | None) -> int:
+    """Off the loop; closed when nobody waits for it any more."""
+    opening = asyncio.ensure_future(asyncio.to_thread(tree_for, folder, reader))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_close_tree)
+        raise
+
+
+def _close_tree(opening: asyncio.Future[int]) -> None:
+    if opening.exception() is None:
+        os.close(opening.result())
 
 
 def disk_order(limits: Limits) -> dict[str, int]:

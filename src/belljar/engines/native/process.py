@@ -44,6 +44,7 @@ class NativeProcess:
         self._hosts = spec.policy.network
         self._egress = spec.egress
         self._packages = spec.environment
+        self._mounts = spec.policy.mounts
         self.degraded = degraded
         self.kernel: Link | None = None
         self.exit: asyncio.Future[Exit] | None = None
@@ -89,6 +90,8 @@ class NativeProcess:
             raise KernelExited(await self._exit_facts())
         self._request_ids += 1
         self._oom_kills = self.group.out_of_memory_kills() if self.group else 0
+        if self._mounts and request["type"] == "run":
+            await self._refresh()
         try:
             done = await kernel.ask(self._request_ids, request, on_event)
             if done is None:
@@ -191,6 +194,8 @@ class NativeProcess:
                 self._open_doorway()
                 if self.keeper.layer != self._packages.layer:
                     await self.keeper.show_packages(self._packages.layer)
+                if self.keeper.mounts != self._mounts:
+                    await self.keeper.show_mounts(self._mounts)
                 zygote = self.jail.best() if self._packages.is_warm else self.jail.bare
                 await self._start_kernel(self.keeper, zygote)
         except TimeoutError:
@@ -206,8 +211,9 @@ class NativeProcess:
             joins = self.group.joins if self.group else []
             without = [name for name in self.degraded if name in ("landlock", "seccomp")]
             made = await zygote.order(
-                "kernel", [keeper.pidfd, *kernel.theirs, *joins], rlimits=rlimits(self.limits), without=without
-            )
+                "kernel", [keeper.pidfd, *kernel.theirs, *joins], rlimits=rlimits(self.limits), without=without,
+                mounts=[*self._mounts],
+            )  # fmt: skip
         kernel.pidfd = made.pidfd()
         self.exit = made.exit
         self.exit.add_done_callback(lambda _: kernel.end(None))
@@ -224,6 +230,15 @@ class NativeProcess:
     def _open_doorway(self) -> None:
         if self._egress is not None and self.keeper is not None and self.keeper.doorway is not None:
             self.keeper.doorway.open(self._egress)
+
+    async def _refresh(self) -> None:
+        """What changed in mounted folders since the last run is seen by the next."""
+        assert self.keeper is not None
+        try:
+            await self.keeper.refresh_mounts()
+        except StartFailed:
+            if self.keeper.alive:  # else the kernel has ended with it, which is told in another way
+                raise
 
     def _open_kernel(self) -> Link | None:
         """The kernel, unless its end is known already."""

@@ -1,4 +1,4 @@
-"""A folder as a tree of mounts that a keeper can attach: opened here, or by a helper where that takes power."""
+"""A folder as a tree of mounts that a keeper can attach: opened here, or by a helper where that takes more."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from belljar_jail import linux, wire
 ANSWER_S = 10
 
 _lock = threading.Lock()
-_helper: Helper | None = None
+_helpers: dict[bool, Helper] = {}  # by whether they have power
 
 
 def tree_of(folder: Path) -> int:
@@ -31,23 +31,36 @@ def tree_of(folder: Path) -> int:
         return linux.open_tree(str(folder))
     except OSError as failure:
         if failure.errno != errno.EPERM:
-            raise StartFailed(f"packages cannot be shown to the sandbox: {failure}") from failure
+            raise StartFailed(_failure(folder, failure)) from failure
     with _lock:
-        return _helping().open(folder)
+        return _helping(has_power=False).open(folder)
+
+
+def tree_for(folder: Path, reader: int | None) -> int:
+    """The same of a folder that is reached through no link, as its owner sees it, for a sandbox that is this host id.
+
+    None is a sandbox that has our own.
+
+    Raises:
+        StartFailed: when this machine cannot do that.
+    """
+    with _lock:
+        return _helping(has_power=reader is not None).open(folder, through_links=False, reader=reader)
 
 
 class Helper:
-    """The process that opens trees for an ordinary user; it ends with this one."""
+    """The process that opens trees for us; it ends with this one."""
 
-    def __init__(self) -> None:
+    def __init__(self, has_power: bool) -> None:
         script = Path(belljar_jail.__file__).parent / "trees.py"
         self._control, theirs = wire.pair()
         self._control.settimeout(ANSWER_S)
         with theirs:
+            power = "power" if has_power else "none"
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-B", str(script), str(theirs.fileno())], pass_fds=[theirs.fileno()],
-                cwd="/", env=scope.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL, start_new_session=True,
+                [sys.executable, "-I", "-S", "-B", str(script), str(theirs.fileno()), power],
+                pass_fds=[theirs.fileno()], cwd="/", env=scope.environment(), stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
 
     @property
@@ -55,17 +68,17 @@ class Helper:
         """Whether it can still be asked."""
         return self._process.poll() is None
 
-    def open(self, folder: Path) -> int:
+    def open(self, folder: Path, through_links: bool = True, reader: int | None = None) -> int:
         """The folder's tree."""
         try:
-            wire.send(self._control, {"path": str(folder)})
+            wire.send(self._control, {"path": str(folder), "through_links": through_links, "reader": reader})
             received = wire.receive(self._control, socket.MSG_CMSG_CLOEXEC)
         except OSError as failure:
             self.close()
-            raise StartFailed(f"packages cannot be shown to the sandbox: {failure}") from failure
+            raise StartFailed(_failure(folder, failure)) from failure
         if received is None or not received[1]:
             said = received[0].get("error", "") if received else "the helper ended"
-            raise StartFailed(f"packages cannot be shown to the sandbox: {said}")
+            raise StartFailed(_failure(folder, said))
         return received[1][0]
 
     def close(self) -> None:
@@ -76,27 +89,31 @@ class Helper:
 
 
 def close() -> None:
-    """End the helper, if there is one."""
-    global _helper
+    """End the helpers, if there are any."""
     with _lock:
-        if _helper is not None:
-            _helper.close()
-        _helper = None
+        for helper in _helpers.values():
+            helper.close()
+        _helpers.clear()
 
 
-def _helping() -> Helper:
-    global _helper
-    if _helper is None or not _helper.is_up:
-        if _helper is not None:
-            _helper.close()
-        _helper = Helper()
-    return _helper
+def _failure(folder: Path, why: object) -> str:
+    return f"{folder} cannot be shown to the sandbox: {why}"
+
+
+def _helping(has_power: bool) -> Helper:
+    helper = _helpers.get(has_power)
+    if helper is None or not helper.is_up:
+        if helper is not None:
+            helper.close()
+        helper = _helpers[has_power] = Helper(has_power)
+    return helper
 
 
 def _forget_after_fork() -> None:
-    """A forked child has a helper of its own, when it needs one."""
-    global _helper, _lock
-    _helper, _lock = None, threading.Lock()
+    """A forked child has helpers of its own, when it needs them."""
+    global _lock
+    _lock = threading.Lock()
+    _helpers.clear()
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)

@@ -9,10 +9,10 @@ import errno
 import os
 import stat
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from belljar.engines.base import Entry, EntryType, Listing
+from belljar.engines.base import Entry, EntryType, Listing, Sink
 from belljar.errors import DiskFull, FileError, FileMissing, FileTooLarge, PathRefused, SandboxClosed
 from belljar_jail import linux
 
@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 RESOLVE_NO_MAGICLINKS, RESOLVE_BENEATH = 0x02, 0x08
 MAX_LIST_DEPTH = 64
+PIECE_BYTES = 1 << 20
 
 _libc = ctypes.CDLL(None)
 
@@ -31,13 +32,13 @@ class DescriptorWorkspace:
         self.descriptor = descriptor
         self.owner = owner  # the host id that the sandbox's own files have; None when it is ours
 
-    async def write(self, path: str, data: bytes) -> None:
+    async def write(self, path: str, pieces: Iterable[bytes]) -> None:
         """Create or replace a file, with its parents."""
-        await self._off_loop(_write, path, data, self.owner)
+        await self._off_loop(_write, path, pieces, self.owner)
 
-    async def read(self, path: str, max_bytes: int) -> bytes:
-        """The content of a regular file."""
-        return await self._off_loop(_read, path, max_bytes)
+    async def read(self, path: str, max_bytes: int, sink: Sink) -> None:
+        """Give the content of a regular file to `sink`."""
+        await self._off_loop(_read, path, max_bytes, sink)
 
     async def list(self, path: str, max_entries: int) -> Listing:
         """Everything beneath a folder; links are listed, not followed."""
@@ -72,12 +73,13 @@ def _and_close(act: Callable[..., T], root: int, *args: object) -> T:
         os.close(root)
 
 
-def _write(root: int, path: str, data: bytes, owner: int | None) -> None:
-    with _spoken(path), _as_user(owner):
+def _write(root: int, path: str, pieces: Iterable[bytes], owner: int | None) -> None:
+    with _spoken(path):
         *parents, name = path.split("/")
-        folder = _make_folders(root, parents)
+        with _as_user(owner):
+            folder = _make_folders(root, parents)
         try:
-            _replace(folder, name, data)
+            _replace(folder, name, pieces, owner)
         finally:
             os.close(folder)
 
@@ -97,23 +99,28 @@ def _make_folders(root: int, names: Sequence[str]) -> int:
     return current
 
 
-def _replace(folder: int, name: str, data: bytes) -> None:
+def _replace(folder: int, name: str, pieces: Iterable[bytes], owner: int | None) -> None:
     """Write beside the old file, then put it in its place, so that a full disk loses nothing."""
     fresh = f".belljar-{os.urandom(6).hex()}"
-    file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with _as_user(owner):
+        file = os.open(fresh, flags, 0o644, dir_fd=folder)
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(file, view) :]
-        os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except OSError:
-        os.unlink(fresh, dir_fd=folder)
+        for piece in pieces:  # as ourselves: they may come from a file that the sandbox's user cannot read
+            view = memoryview(piece)
+            while view:
+                view = view[os.write(file, view) :]
+        with _as_user(owner):
+            os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(fresh, dir_fd=folder)
         raise
     finally:
         os.close(file)
 
 
-def _read(root: int, path: str, max_bytes: int) -> bytes:
+def _read(root: int, path: str, max_bytes: int, sink: Sink) -> None:
     with _spoken(path):
         file = _open(root, path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
         try:
@@ -124,7 +131,10 @@ def _read(root: int, path: str, max_bytes: int) -> bytes:
                 raise PathRefused(f"{path!r} is not a regular file")
             if facts.st_size > max_bytes:
                 raise FileTooLarge(f"{path!r} has {facts.st_size:,} bytes; at most {max_bytes:,} are read at once")
-            return _read_all(file, max_bytes)
+            left = max_bytes
+            while left > 0 and (piece := os.read(file, min(left, PIECE_BYTES))):
+                sink(piece)
+                left -= len(piece)
         finally:
             os.close(file)
 
@@ -202,14 +212,6 @@ def _open(folder: int, path: str, flags: int) -> int:
     return linux.syscall(
         "openat2", folder, ctypes.c_char_p(os.fsencode(path)), ctypes.c_char_p(how), ctypes.c_size_t(len(how))
     )
-
-
-def _read_all(file: int, max_bytes: int) -> bytes:
-    chunks, left = [], max_bytes
-    while left > 0 and (chunk := os.read(file, min(left, 1 << 20))):
-        chunks.append(chunk)
-        left -= len(chunk)
-    return b"".join(chunks)
 
 
 def _kind(mode: int) -> EntryType:

@@ -15,6 +15,7 @@ from belljar.engines.confinement import Confinement, Program
 from belljar.engines.wasm.assembly import Runtime, is_assembled, runtime_of
 from belljar.engines.wasm.bare import BareRunner
 from belljar.engines.wasm.deno import ENVIRONMENT, sandbox_command
+from belljar.engines.wasm.folders import IS_POSSIBLE
 from belljar.engines.wasm.health import Health
 from belljar.engines.wasm.jailed import JailedRunner
 from belljar.engines.wasm.layer import pack_layer
@@ -46,7 +47,7 @@ class WasmEngine:
     """Builds wasm sandboxes for one host process, behind another engine's walls where there are some."""
 
     name = NAME
-    capabilities: frozenset[str] = frozenset({"network"})
+    capabilities: frozenset[str] = frozenset({"network", "mounts"} if IS_POSSIBLE else {"network"})
 
     def __init__(self, settings: Settings, confinement: Confinement | None) -> None:
         self.settings = settings
@@ -113,7 +114,9 @@ class WasmEngine:
         """Start a process from the largest snapshot that its memory has room for."""
         if spec.limits.memory_mb > MOST_MEMORY_MB:
             raise InvalidRequest(f"memory_mb must be at most {MOST_MEMORY_MB} on the wasm engine, which has 32 bits")
-        process = WasmProcess(partial(self.launch, spec), spec.environment, spec.limits, spec.egress)
+        process = WasmProcess(
+            partial(self.launch, spec), spec.environment, spec.limits, spec.egress, spec.policy.mounts
+        )
         await process.start()
         return process
 
@@ -152,7 +155,7 @@ class WasmEngine:
         assert runtime is not None
         options = {
             "snapshot": snapshot_for(runtime, spec), "packages": spec.environment.site is not None,
-            "diskBytes": spec.limits.disk_mb << 20,
+            "diskBytes": spec.limits.disk_mb << 20, "mounts": [*spec.policy.mounts],
         }  # fmt: skip
         jail, limits = await self.jail(), spec.limits
         overhead = OVERHEAD_MB + limits.disk_mb + (LAYER_MB if environment.layer is not None else 0)

@@ -16,6 +16,8 @@ LONGEST_PATH = 4096
 FIELDS = {"path": (str,), "mode": (int,), "modified": (int, float), "append": (bool,), "data": (str,)}
 FRAMES_PER_MB, LEAST_FRAMES = 257, 2048  # as many files as fit, and a frame for each piece of the large ones
 FOLDER, FILE, KIND, PERMISSIONS = 0o40000, 0o100000, 0o170000, 0o7777
+KINDS = {FOLDER: "directory", FILE: "file"}
+WORKSPACE = "workspace"
 USUAL = {FOLDER | 0o755, FILE | 0o644}
 
 Restore = dict[str, Any]
@@ -79,6 +81,20 @@ class Leaving:
             raise BrokenProtocol("more files than there can be")
         restore = {name: event[name] for name in FIELDS} | ({"target": target} if target is not None else {})
         self._restores.append({"type": "file_restore", **restore})
+
+
+def listing(restores: list[Restore]) -> list[tuple[str, str, int, float]]:
+    """What is in the workspace that was handed over, as the program inside would list it."""
+    facts: dict[tuple[str, ...], tuple[str, int, float]] = {}
+    for restore in restores:
+        root, *parts = restore["path"].removeprefix("/").split("/")
+        if root == WORKSPACE and parts:
+            before = facts[*parts][1] if restore["append"] and tuple(parts) in facts else 0
+            data = restore["data"]
+            size = before + len(data) * 3 // 4 - data[-2:].count("=")
+            kind = KINDS.get(restore["mode"] & KIND, "other")
+            facts[*parts] = ("symlink" if "target" in restore else kind, size, restore["modified"] / 1000)
+    return [("/".join(parts), *facts[parts]) for parts in sorted(facts)]
 
 
 def in_order(restores: list[Restore]) -> Iterator[Restore]:

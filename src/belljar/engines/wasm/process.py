@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Mapping
+from os import PathLike
 from typing import Any
 
 from belljar.engines import exits
@@ -12,7 +13,8 @@ from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, ign
 from belljar.engines.channel import encode
 from belljar.engines.wasm.fetches import Fetches, Way
 from belljar.engines.wasm.layer import layer_requests
-from belljar.engines.wasm.leaving import END_TIMEOUT_S, HAND_OVER_TIMEOUT_S, Leaving, Restore, in_order
+from belljar.engines.wasm.leaving import END_TIMEOUT_S, HAND_OVER_TIMEOUT_S, Leaving, Restore, in_order, listing
+from belljar.engines.wasm.mounts import Mounts
 from belljar.engines.wasm.python import PythonExchange
 from belljar.engines.wasm.runner import OnOutput, Runner
 from belljar.engines.wasm.workspace import MemoryWorkspace
@@ -36,9 +38,17 @@ ENVIRONMENT = {
 class WasmProcess:
     """A sandbox of the wasm engine."""
 
-    def __init__(self, launch: Launch, packages: Environment, limits: Limits, egress: Way | None = None) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        packages: Environment,
+        limits: Limits,
+        egress: Way | None = None,
+        mounts: Mapping[str, str | PathLike[str]] | None = None,
+    ) -> None:
         self.limits = limits
         self.egress = egress
+        self._mounts = mounts or {}
         self._packages = packages
         self.workspace = MemoryWorkspace(self._ask)
         self.environment: Mapping[str, str] = ENVIRONMENT
@@ -168,6 +178,10 @@ class WasmProcess:
         fetches = Fetches(lambda: self.egress, runner, exchange.end)
         exchange.on_fetch = fetches.take
         exchange.ended.add_done_callback(lambda _: fetches.end())
+        if self._mounts:
+            mounts = Mounts(self._mounts, runner.write)
+            exchange.on_question = mounts.take
+            exchange.ended.add_done_callback(lambda _: mounts.end())
         if self._packages.layer is not None:
             await self._show_packages(self._packages)
         runner.settle()
@@ -269,6 +283,8 @@ class WasmProcess:
             await self._answered()
             async with self._starting:
                 if not self._is_ready and self._closing is None:
+                    if (rows := await self._handed_over(request)) is not None:
+                        return {"entries": rows}
                     await self._replace()
             try:
                 async with asyncio.timeout(ASK_TIMEOUT_S):
@@ -276,6 +292,15 @@ class WasmProcess:
             except TimeoutError:
                 await self.kill()
                 raise FileError("the sandbox did not answer about its files, and its Python was ended") from None
+
+    async def _handed_over(self, request: dict[str, Any]) -> list[tuple[str, str, int, float]] | None:
+        """All files, when that is what was asked for: no process is needed to list what the last one handed over."""
+        if request["type"] != "file_list" or request["path"]:
+            return None
+        await self.kill()
+        if self._ending is not None:
+            await asyncio.shield(self._ending)
+        return None if self._files is None else listing(self._files)
 
     async def _exit_facts(self) -> Exit:
         runner, exchange = self._runner, self._exchange

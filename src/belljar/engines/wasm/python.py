@@ -10,13 +10,14 @@ from belljar.engines.wasm.fetches import FETCH_EVENTS
 class PythonExchange(Exchange):
     """An exchange that may be ended from inside. `code` is with what exit code, if it was.
 
-    Events about the network are for the engine, whatever Request is open, and go to `on_fetch`.
+    Events about the network and about mounts are for the engine, whatever Request is open: `on_fetch`, `on_question`.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.code: int | None = None
         self.on_fetch: OnEvent | None = None
+        self.on_question: OnEvent | None = None
 
     def dispatch(self, event: Event) -> None:
         """Python's end is told by its process."""
@@ -25,5 +26,7 @@ class PythonExchange(Exchange):
             self.end(None)
         elif event["type"] in FETCH_EVENTS and self.on_fetch is not None and self.is_open(event):
             self.on_fetch(event)
+        elif event["type"] == "mount" and self.on_question is not None and self.is_open(event):
+            self.on_question(event)
         else:
             super().dispatch(event)

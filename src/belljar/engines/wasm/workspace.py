@@ -6,13 +6,13 @@ import asyncio
 import base64
 import contextlib
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
-from belljar.engines.base import Entry, Event, KernelExited, Listing
+from belljar.engines.base import Entry, Event, KernelExited, Listing, Sink
 from belljar.errors import DiskFull, FileError, FileMissing, FileTooLarge, PathRefused, SandboxError
 
-CHUNK_BYTES = 8 << 20
+CHUNK_BYTES = 1 << 20
 KINDS = ("file", "directory", "symlink", "other")
 LONGEST_PATH = 4096
 BAD_PARTS = ("", ".", "..")
@@ -28,37 +28,43 @@ class MemoryWorkspace:
         self._writing = asyncio.Lock()
         self._clean: asyncio.Future[None] | None = None
 
-    async def write(self, path: str, data: bytes) -> None:
+    async def write(self, path: str, pieces: Iterable[bytes]) -> None:
         """Create or replace a file, with its parents."""
         fresh = f".belljar-{secrets.token_hex(6)}"
+        coming = _parts(pieces)
         async with self._writing:
             try:
-                for start in range(0, max(len(data), 1), CHUNK_BYTES):
-                    chunk = data[start : start + CHUNK_BYTES]
+                part, number = await asyncio.to_thread(next, coming, b""), 0
+                while True:
+                    following = await asyncio.to_thread(next, coming, None)
                     await self._request(
-                        "file_write", path, fresh=fresh, data=base64.b64encode(chunk).decode("ascii"),
-                        append=start > 0, last=start + CHUNK_BYTES >= len(data),
+                        "file_write", path, fresh=fresh, data=base64.b64encode(part).decode("ascii"),
+                        append=number > 0, last=following is None,
                     )  # fmt: skip
-            except asyncio.CancelledError:
+                    if following is None:
+                        return
+                    part, number = following, number + 1
+            except (asyncio.CancelledError, FileError):
                 folder, _, _ = path.rpartition("/")
                 self._clean = asyncio.ensure_future(self._forget(f"{folder}/{fresh}".lstrip("/")))
                 raise
 
-    async def read(self, path: str, max_bytes: int) -> bytes:
-        """The content of a regular file."""
-        content = bytearray()
+    async def read(self, path: str, max_bytes: int, sink: Sink) -> None:
+        """Give the content of a regular file to `sink`."""
+        size = 0
         while True:
-            answer = await self._request("file_read", path, offset=len(content), max=max_bytes)
+            answer = await self._request("file_read", path, offset=size, max=max_bytes)
             try:
-                chunk = base64.b64decode(answer.get("data", ""), validate=True)
+                part = base64.b64decode(answer.get("data", ""), validate=True)
             except (TypeError, ValueError):
                 raise _nonsense(path) from None
-            content += chunk
-            if len(content) > max_bytes:
+            size += len(part)
+            if size > max_bytes:
                 raise FileTooLarge(f"{path!r} is larger than the {max_bytes:,} bytes that are read at once")
+            await asyncio.to_thread(sink, part)
             if answer.get("end") is True:
-                return bytes(content)
-            if len(chunk) < CHUNK_BYTES:
+                return
+            if len(part) < CHUNK_BYTES:
                 raise _nonsense(path)
 
     async def list(self, path: str, max_entries: int) -> Listing:
@@ -90,6 +96,13 @@ class MemoryWorkspace:
         if failure is not None:
             raise _spoken(path, failure, answer)
         return answer
+
+
+def _parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces that a frame has room for."""
+    for piece in pieces:
+        for start in range(0, len(piece), CHUNK_BYTES):
+            yield piece[start : start + CHUNK_BYTES]
 
 
 def _entry(path: str, kind: Any, size: int, modified: float) -> Entry:

@@ -3,7 +3,7 @@
 import type { FileSystem } from "./emscripten.ts";
 
 const WORKSPACE = "/workspace";
-const CHUNK = 8 << 20;
+const CHUNK = 1 << 20;
 const APPEND = 0o2001, REPLACE = 0o1101; // O_WRONLY with O_APPEND, or with O_CREAT and O_TRUNC
 const ERRNO: Record<number, string> = { 44: "missing", 51: "full", 54: "through", 32: "through", 31: "folder" };
 

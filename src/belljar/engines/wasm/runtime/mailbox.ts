@@ -10,6 +10,8 @@ const INTEGERS = 16, START = 4 * INTEGERS;
 /** A power of two, and more than the largest message that the host sends. */
 const SIZE = 1 << 20;
 const LENGTH = 4;
+/** The first byte of an answer to a question; all other messages are about something that was begun. */
+const ANSWER = 0x41;
 
 const { load, store, add, notify, wait, exchange } = Atomics, { min } = Math;
 const now = performance.now.bind(performance);
@@ -26,6 +28,8 @@ export function sharedMemory(): Int32Array {
   return new Int32Array(new SharedArrayBuffer(START + SIZE), 0, INTEGERS);
 }
 
+export const numberAt = (bytes: Uint8Array, at: number) =>
+  bytes[at] << 24 | bytes[at + 1] << 16 | bytes[at + 2] << 8 | bytes[at + 3];
 const ringOf = (shared: Int32Array) => new Uint8Array(shared.buffer, START, SIZE);
 
 /** The control thread's side. */
@@ -86,10 +90,13 @@ export class Outbox {
   }
 }
 
+export type Mailbox = ReturnType<typeof mailbox>;
+
 /** The Python thread's side; `hasRoom` is called when a message was taken that others are waiting behind. */
 export function mailbox(shared: Int32Array, hasRoom: () => void) {
   const ring = ringOf(shared);
-  let taken = 0;
+  const aside: Uint8Array[] = []; // came while an answer was waited for
+  let taken = 0, firstAside = 0;
 
   const copy = (position: number, size: number): Uint8Array => {
     const bytes = new Uint8Array(size), at = position & (SIZE - 1), first = min(size, SIZE - at);
@@ -98,16 +105,38 @@ export function mailbox(shared: Int32Array, hasRoom: () => void) {
     return bytes;
   };
 
+  const next = (): Uint8Array | undefined => {
+    if (load(shared, WRITTEN) === taken) return undefined;
+    const length = numberAt(copy(taken, LENGTH), 0), message = copy(taken + LENGTH, length);
+    taken = (taken + LENGTH + length) | 0;
+    store(shared, TAKEN, taken);
+    if (exchange(shared, FULL, 0)) hasRoom();
+    return message;
+  };
+
   return {
     /** The next message, or nothing. */
     take(): Uint8Array | undefined {
-      if (load(shared, WRITTEN) === taken) return undefined;
-      const size = copy(taken, LENGTH), length = size[0] << 24 | size[1] << 16 | size[2] << 8 | size[3];
-      const message = copy(taken + LENGTH, length);
-      taken = (taken + LENGTH + length) | 0;
-      store(shared, TAKEN, taken);
-      if (exchange(shared, FULL, 0)) hasRoom();
+      if (firstAside < aside.length) return aside[firstAside++];
+      aside.length = firstAside = 0;
+      let message = next();
+      while (message?.[0] === ANSWER) message = next(); // one that came too late
       return message;
+    },
+
+    /** The answer to a question, which no signal keeps from coming; nothing when there is none in that time. */
+    answer(number: number, seconds: number): Uint8Array | undefined {
+      const end = now() + seconds * 1000;
+      while (true) {
+        const bell = load(shared, BELL);
+        for (let message = next(); message; message = next()) {
+          if (message[0] !== ANSWER) aside[aside.length] = message;
+          else if (numberAt(message, 1) === number) return message;
+        }
+        const left = end - now();
+        if (!(left > 0)) return undefined;
+        wait(shared, BELL, bell, left);
+      }
     },
 
     /** Wait for the time to pass, or for a message when asked; true when a signal ended it. */
@@ -116,7 +145,7 @@ export function mailbox(shared: Int32Array, hasRoom: () => void) {
       while (true) {
         const bell = load(shared, BELL);
         if (exchange(shared, SIGNAL, 0)) return true;
-        if (forMessage && load(shared, WRITTEN) !== taken) return false;
+        if (forMessage && (firstAside < aside.length || load(shared, WRITTEN) !== taken)) return false;
         const left = end - now();
         if (!(left > 0)) return false;
         wait(shared, BELL, bell, left);

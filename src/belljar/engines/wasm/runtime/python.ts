@@ -6,9 +6,11 @@ import type { PyCallable, Pyodide } from "./emscripten.ts";
 import { answerFileRequest } from "./files.ts";
 import type { Change } from "./kept.ts";
 import { answerLayerRequest } from "./layer.ts";
-import { mailbox } from "./mailbox.ts";
+import { type Mailbox, mailbox } from "./mailbox.ts";
 import type { Libraries, Modules } from "./modules.ts";
+import { mountFolders } from "./mounts.ts";
 import { OWN } from "./places.ts";
+import { asker } from "./questions.ts";
 import { openSnapshot, restore } from "./restore.ts";
 import { breaches } from "./walls.ts";
 
@@ -18,6 +20,8 @@ export interface Options {
   packages: boolean;
   memoryPages: number;
   diskBytes: number;
+  /** Where the host's folders are, in here. */
+  mounts: string[];
 }
 
 interface Bridge {
@@ -65,15 +69,14 @@ self.onmessage = async ({ data: { signal, options } }) => {
   tell("loaded");
   await inbox.closed.promise;
   const trials = breaches(options.memoryPages); // goes on while Python boots
-  const { modules } = inbox;
+  const { modules } = inbox, mail = mailbox(signal, () => tell("room"));
   const py = opened ? await restore(parts, opened, modules) : (await boot(parts, await modules.main)).py;
-  const bridge = connect(py, signal, options), through = await trials;
+  const bridge = connect(py, signal, mail, options), through = await trials;
   if (through.length) {
     Deno.stderr.writeSync(new TextEncoder().encode(`the wall does not hold: ${through.join("; ")}\n`));
     return tell(71);
   }
   Object.assign(globalThis, { fetch: refuse, WebSocket: refuse, XMLHttpRequest: refuse });
-  const mail = mailbox(signal, () => tell("room"));
   sendText(bridge.start(sendText, mail.wait, mail.take));
   const handle = (text: string) => answer(py, bridge.handle, signal, text);
   // From here on, what code leaves in JavaScript's own loop, such as a promise that nobody awaits, ends nothing.
@@ -83,11 +86,12 @@ self.onmessage = async ({ data: { signal, options } }) => {
   inbox.requests.forEach(handle);
 };
 
-function connect(py: Pyodide, signal: Int32Array, options: Options): Bridge {
+function connect(py: Pyodide, signal: Int32Array, mail: Mailbox, options: Options): Bridge {
   py.setInterruptBuffer(signal);
   py.setStdin({ stdin: () => null });
   py.setStdout(output("stdout"));
   py.setStderr(output("stderr"));
+  mountFolders(py.FS, options.mounts, asker(mail, () => openRequest));
   ownDisk(py.FS, OWN, options.diskBytes, tell);
   const bridge = py.pyimport("belljar_kernel.bridge") as Bridge;
   Object.assign(console, { log: say, info: say, debug: say, warn: () => {}, error: lament });

@@ -1,0 +1,203 @@
+"""Folders of this machine, looked at on behalf of a sandbox. Every path is walked by descriptor and through no link.
+
+Links are told to the inside, which follows them within itself. Only regular files are opened. All of it blocks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from belljar.errors import StartFailed
+
+MOST_HANDLES = 256
+MOST_BYTES = 512 << 10
+ROWS, ROWS_BYTES = 2000, 256 << 10  # of one answer
+DEEPEST = 256
+FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+WALK = FOLDER | getattr(os, "O_PATH", os.O_RDONLY)
+READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+IS_POSSIBLE = os.open in os.supports_dir_fd and os.scandir in os.supports_fd  # not on Windows
+FAILURES = {
+    errno.ENOENT: "missing", errno.ENOTDIR: "missing", errno.ENAMETOOLONG: "missing", errno.ELOOP: "link",
+    errno.EACCES: "refused", errno.EPERM: "refused", errno.EXDEV: "refused", errno.EMFILE: "many",
+    errno.ENFILE: "many", errno.EBADF: "handle",
+}  # fmt: skip
+
+Question = dict[str, Any]
+Head = dict[str, Any]
+Row = tuple[str, str, int, float, str]
+
+
+class Folders:
+    """Some folders, and what is open in them."""
+
+    def __init__(self, folders: Iterable[str]) -> None:
+        self._roots: list[int] = []
+        self._handles: dict[int, int | Listing] = {}
+        self._last = 0
+        for folder in folders:
+            try:
+                self._roots.append(_walk(os.open("/", WALK), [part for part in folder.split("/") if part], None))
+            except OSError as failure:
+                self.close()
+                raise StartFailed(f"{folder} cannot be shown to the sandbox: {failure.strerror}") from failure
+
+    def answer(self, question: Question) -> tuple[Head, bytes]:
+        """Facts, and bytes if it asks for some; a failure is told by a word."""
+        try:
+            match question.get("act"):
+                case "look":
+                    return {"facts": self._look(question)}, b""
+                case "list":
+                    return self._rows(self._keep(Listing(self._folder(question)))), b""
+                case "more":
+                    return self._rows(_whole(question["handle"])), b""
+                case "open":
+                    return {"handle": self._keep(self._open(question))}, b""
+                case "size":
+                    return {"facts": _facts(os.fstat(self._file(question)))}, b""
+                case "read":
+                    size = min(_whole(question["size"]), MOST_BYTES)
+                    return {}, os.pread(self._file(question), size, _whole(question["offset"]))
+                case "close":
+                    _release(self._handles.pop(_whole(question["handle"])))
+                    return {}, b""
+        except OSError as failure:
+            return {"failure": FAILURES.get(failure.errno or 0, "failed")}, b""
+        except (LookupError, TypeError, ValueError, OverflowError):
+            pass
+        return {"failure": "failed"}, b""
+
+    def close(self) -> None:
+        """Let go of all."""
+        for held in (*self._handles.values(), *self._roots):
+            _release(held)
+        self._handles.clear()
+        self._roots.clear()
+
+    def _look(self, question: Question) -> tuple[str, int, float, str]:
+        with self._place(question) as (folder, name):
+            facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            return _facts(facts, os.readlink(name, dir_fd=folder) if stat.S_ISLNK(facts.st_mode) else "")
+
+    def _folder(self, question: Question) -> int:
+        with self._place(question) as (folder, name):
+            return os.open(name, os.O_RDONLY | FOLDER, dir_fd=folder)
+
+    def _open(self, question: Question) -> int:
+        with self._place(question) as (folder, name):
+            if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                raise PermissionError(errno.EACCES, "not a regular file")
+            file = os.open(name, READ, dir_fd=folder)
+        if not stat.S_ISREG(os.fstat(file).st_mode):  # it was another one a moment ago
+            os.close(file)
+            raise PermissionError(errno.EACCES, "not a regular file")
+        return file
+
+    @contextlib.contextmanager
+    def _place(self, question: Question) -> Iterator[tuple[int, str]]:
+        """The folder that something lies in, held, and its name there."""
+        root, path = self._roots[_whole(question["mount"])], question["path"]
+        if not isinstance(path, str) or path.count("/") >= DEEPEST:
+            raise ValueError(path)
+        *parts, name = path.split("/") if path else ["."]
+        if any(part in ("", ".", "..") for part in parts) or (path and name in ("", ".", "..")):
+            raise ValueError(path)
+        folder = _walk(os.dup(root), parts, os.fstat(root).st_dev)
+        try:
+            yield folder, name
+        finally:
+            os.close(folder)
+
+    def _keep(self, held: int | Listing) -> int:
+        if len(self._handles) >= MOST_HANDLES:
+            _release(held)
+            raise OSError(errno.EMFILE, "too many open files")
+        self._last += 1
+        self._handles[self._last] = held
+        return self._last
+
+    def _file(self, question: Question) -> int:
+        file = self._handles[_whole(question["handle"])]
+        if not isinstance(file, int):
+            raise ValueError(file)
+        return file
+
+    def _rows(self, handle: int) -> Head:
+        listing = self._handles[handle]
+        if not isinstance(listing, Listing):
+            raise ValueError(handle)
+        rows = listing.rows()
+        if listing.is_over:
+            del self._handles[handle]
+            listing.close()
+        return {"rows": rows, "handle": None if listing.is_over else handle}
+
+
+class Listing:
+    """A folder that is being listed, however many there are in it."""
+
+    def __init__(self, folder: int) -> None:
+        self.is_over = False
+        self._folder = folder
+        self._entries = os.scandir(folder)
+
+    def rows(self) -> list[Row]:
+        """The next of them."""
+        rows: list[Row] = []
+        size = 0
+        while len(rows) < ROWS and size < ROWS_BYTES:
+            entry = next(self._entries, None)
+            if entry is None:
+                self.is_over = True
+                break
+            with contextlib.suppress(FileNotFoundError):  # taken away meanwhile
+                facts = entry.stat(follow_symlinks=False)
+                target = os.readlink(entry.name, dir_fd=self._folder) if stat.S_ISLNK(facts.st_mode) else ""
+                rows.append((entry.name, *_facts(facts, target)))
+                size += 100 + 6 * (len(entry.name) + len(target))  # as JSON, at the most
+        return rows
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._entries.close()
+        os.close(self._folder)
+
+
+def _walk(folder: int, parts: list[str], device: int | None) -> int:
+    """Go down from a folder that is held, and let go of it; to no other file system, unless `device` is None."""
+    try:
+        for part in parts:
+            deeper = os.open(part, WALK, dir_fd=folder)
+            os.close(folder)
+            folder = deeper
+            if device is not None and os.fstat(folder).st_dev != device:
+                raise OSError(errno.EXDEV, "another file system")
+    except BaseException:
+        os.close(folder)
+        raise
+    return folder
+
+
+def _facts(facts: os.stat_result, target: str = "") -> tuple[str, int, float, str]:
+    kinds: dict[int, str] = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "symlink"}
+    kind = kinds.get(stat.S_IFMT(facts.st_mode), "other")
+    return kind, facts.st_size, facts.st_mtime_ns / 1e6, target
+
+
+def _whole(given: object) -> int:
+    if type(given) is not int or given < 0:
+        raise ValueError(given)
+    return given
+
+
+def _release(held: int | Listing) -> None:
+    if isinstance(held, int):
+        os.close(held)
+    else:
+        held.close()

@@ -1,0 +1,153 @@
+/**
+ * Folders of the host, read-only: every look at them is a question to the host, so they are seen as they are now. Links
+ * come as links, and lead wherever they lead in here. It lives on after user code has patched the built-ins of JavaScript.
+ */
+import type { FileNode, FileSystem, Stream } from "./emscripten.ts";
+import type { Answer, Question } from "./questions.ts";
+
+type Ask = (question: Question) => Answer | undefined;
+type Facts = [kind: string, size: number, modified: number, target: string];
+type Row = [name: string, ...Facts];
+type MountNode = FileNode & { mountAt: number; where: string; listed?: Map<string, Facts>; listedAt: number };
+type MountStream = Stream & { file: { handle: number; users: number; at: number; block: Uint8Array } };
+
+const EACCES = 2, EBADF = 8, EINVAL = 28, EIO = 29, EMFILE = 33, ENOENT = 44, EROFS = 69, ELOOP = 32;
+const ERRNO: Record<string, number> = { missing: ENOENT, refused: EACCES, many: EMFILE, handle: EBADF, link: ELOOP };
+const MODES: Record<string, number> = { file: 0o100644, directory: 0o40755, symlink: 0o120777, other: 0o10644 };
+const BLOCK = 512 << 10;
+const LISTED_MS = 500; // a listing is followed by a look at each name: those are not asked for again
+
+const bound = Function.prototype.bind.bind(Function.prototype.call);
+const set = bound(Object.getPrototypeOf(Uint8Array.prototype).set) as (
+  into: Uint8Array,
+  from: Uint8Array,
+  at: number,
+) => void;
+const subarray = bound(Uint8Array.prototype.subarray) as (bytes: Uint8Array, start: number, end: number) => Uint8Array;
+const lookedUp = bound(Map.prototype.get) as (map: Map<string, Facts>, name: string) => Facts | undefined;
+const put = bound(Map.prototype.set) as (map: Map<string, Facts>, name: string, facts: Facts) => void;
+const now = performance.now.bind(performance);
+const { min } = Math, Time = Date, Bytes = Uint8Array, Listed = Map;
+
+/** Mount the host's folders, in their order, at these places. */
+export function mountFolders(fs: FileSystem, places: string[], ask: Ask): void {
+  const asked = (question: Question): Answer => {
+    const answer = ask(question);
+    if (!answer) throw new fs.ErrnoError(EIO);
+    const failure = answer.head.failure as string | undefined;
+    if (failure !== undefined) throw new fs.ErrnoError(ERRNO[failure] ?? EIO);
+    return answer;
+  };
+  const about = (node: MountNode, act: string): Question => ({ act, mount: node.mountAt, path: node.where });
+  const refuse = (): never => {
+    throw new fs.ErrnoError(EROFS);
+  };
+  const beneath = (node: MountNode, name: string) => node.where ? `${node.where}/${name}` : name;
+
+  const become = (node: MountNode, [kind, , modified]: Facts): MountNode => {
+    node.mode = MODES[kind] ?? MODES.other;
+    node.node_ops = kind === "directory" ? folderOps : fileOps;
+    node.stream_ops = kind === "directory" ? folderStreams : fileStreams;
+    node.atime = node.mtime = node.ctime = modified;
+    return node;
+  };
+  const attributes = (node: MountNode, facts: Facts) => {
+    become(node, facts);
+    const [, size, modified] = facts, date = new Time(modified);
+    const times = { atime: date, mtime: date, ctime: date };
+    const blocks = { size, blksize: 4096, blocks: (size + 511) / 512 | 0 };
+    return {
+      dev: 78 + node.mountAt,
+      ino: node.id,
+      mode: node.mode,
+      nlink: 1,
+      uid: 0,
+      gid: 0,
+      rdev: 0,
+      ...blocks,
+      ...times,
+    };
+  };
+  const facts = (question: Question) => asked(question).head.facts as Facts;
+  const make = (parent: MountNode | null, name: string, mountAt: number, where: string, found: Facts): MountNode => {
+    const node = fs.createNode(parent, name, MODES.directory, 0) as MountNode;
+    node.mountAt = mountAt;
+    node.where = where;
+    return become(node, found);
+  };
+
+  const justListed = ({ listed, listedAt }: MountNode, name: string): Facts | undefined =>
+    listed && now() - listedAt < LISTED_MS ? lookedUp(listed, name) : undefined;
+
+  const fileOps = {
+    getattr: (node: MountNode) =>
+      attributes(node, justListed(node.parent as MountNode, node.name) ?? facts(about(node, "look"))),
+    setattr: refuse,
+    readlink: (node: MountNode) => facts(about(node, "look"))[3],
+  };
+  const folderOps = {
+    ...fileOps,
+    mknod: refuse,
+    unlink: refuse,
+    rmdir: refuse,
+    rename: refuse,
+    symlink: refuse,
+    lookup(parent: MountNode, name: string): MountNode {
+      const where = beneath(parent, name), ask = { act: "look", mount: parent.mountAt, path: where };
+      return make(parent, name, parent.mountAt, where, justListed(parent, name) ?? facts(ask));
+    },
+    readdir(node: MountNode): string[] {
+      const names = [".", ".."], listed = new Listed<string, Facts>();
+      let { head } = asked(about(node, "list"));
+      while (true) {
+        const rows = head.rows as Row[];
+        for (let k = 0; k < rows.length; k++) {
+          names[names.length] = rows[k][0];
+          put(listed, rows[k][0], [rows[k][1], rows[k][2], rows[k][3], rows[k][4]]);
+        }
+        if (typeof head.handle !== "number") break;
+        head = asked({ act: "more", handle: head.handle }).head;
+      }
+      node.listed = listed;
+      node.listedAt = now();
+      return names;
+    },
+  };
+  const fileStreams = {
+    open(stream: MountStream): void {
+      if (stream.flags & 3) refuse();
+      const { handle } = asked(about(stream.node as MountNode, "open")).head as { handle: number };
+      stream.file = { handle, users: 1, at: 0, block: new Bytes(0) };
+    },
+    dup: (stream: MountStream) => void stream.file.users++,
+    close(stream: MountStream): void {
+      if (!--stream.file.users) asked({ act: "close", handle: stream.file.handle });
+    },
+    getattr: (stream: MountStream) =>
+      attributes(stream.node as MountNode, facts({ act: "size", handle: stream.file.handle })),
+    read({ file }: MountStream, buffer: Uint8Array, at: number, length: number, position: number): number {
+      if (position < file.at || position >= file.at + file.block.length) {
+        file.block = asked({ act: "read", handle: file.handle, offset: position, size: BLOCK }).data;
+        file.at = position;
+      }
+      const start = position - file.at, count = min(length, file.block.length - start);
+      if (count > 0) set(buffer, subarray(file.block, start, start + count), at);
+      return count;
+    },
+    llseek(stream: MountStream, offset: number, whence: number): number {
+      const size = whence === 2 ? facts({ act: "size", handle: stream.file.handle })[1] : 0;
+      const position = offset + (whence === 1 ? stream.position : size);
+      if (position < 0) throw new fs.ErrnoError(EINVAL);
+      return position;
+    },
+    write: refuse,
+  };
+  const folderStreams = {
+    llseek: (stream: Stream, offset: number, whence: number) => (whence === 1 ? stream.position : 0) + offset,
+  };
+
+  for (let k = 0; k < places.length; k++) {
+    fs.mkdirTree(places[k]);
+    fs.mount({ mount: () => make(null, "/", k, "", ["directory", 4096, Time.now(), ""]) }, {}, places[k]);
+  }
+}

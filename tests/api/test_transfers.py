@@ -1,0 +1,134 @@
+"""Large files, several at once, and what a run left that was ended: the same on every engine."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from belljar import (
+    DiskFull,
+    EngineUnavailable,
+    FileMissing,
+    FileTooLarge,
+    InvalidRequest,
+    Limits,
+    PathRefused,
+    Policy,
+    Sandbox,
+)
+from belljar.execution import ChangedFile
+
+MB = 1 << 20
+
+
+@pytest.fixture(scope="module", params=["native", "wasm"])
+def roomy(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """A sandbox with Python alone and a larger disk, for all tests of one engine."""
+    limits = Limits(disk_mb=24, memory_mb=256)
+    try:
+        made = Sandbox(request.param, policy=Policy(packages="none"), limits=limits)
+    except EngineUnavailable as unavailable:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(unavailable))
+        pytest.skip(str(unavailable))
+    with made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def empty(roomy: Sandbox) -> Iterator[None]:
+    yield
+    for entry in roomy.files.list():
+        if "/" not in entry.path:
+            roomy.files.delete(entry.path)
+
+
+def test_a_large_file_goes_in_and_out_in_pieces(roomy: Sandbox, tmp_path: Path):
+    source = tmp_path / "large.bin"
+    with open(source, "wb") as file:
+        for number in range(16):
+            file.write(bytes([number]) * MB)
+    tracemalloc.start()
+    try:
+        roomy.files.upload(source, "in/large.bin")
+        home = roomy.files.download("in/large.bin", tmp_path / "home.bin")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 12 * MB  # a few pieces of it, however large it is
+    sums = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (source, home)]
+    assert sums[0] == sums[1]
+    said = roomy.run("import hashlib; hashlib.file_digest(open('in/large.bin', 'rb'), 'sha256').hexdigest()")
+    assert said.value == sums[0]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["home.bin", "large.bin"]
+
+
+def test_an_upload_that_does_not_fit_leaves_what_was_there(roomy: Sandbox, tmp_path: Path):
+    roomy.files.write("kept", "old")
+    with open(tmp_path / "huge", "wb") as file:
+        file.truncate(30 * MB)
+    with pytest.raises(DiskFull):
+        roomy.files.upload(tmp_path / "huge", "kept")
+    assert roomy.files.read("kept") == b"old"
+    assert [entry.path for entry in roomy.files.list()] == ["kept"]
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        roomy.files.upload(tmp_path / "nowhere")
+    with pytest.raises(InvalidRequest, match="regular file"):
+        roomy.files.upload(tmp_path)
+
+
+def test_a_download_is_whole_or_not_at_all(roomy: Sandbox, tmp_path: Path):
+    target = tmp_path / "target"
+    target.write_text("old")
+    with pytest.raises(FileMissing):
+        roomy.files.download("missing", target)
+    roomy.run("import os; os.mkdir('folder'); os.symlink('/etc/passwd', 'link')")
+    for name in ("folder", "link"):
+        with pytest.raises(PathRefused):
+            roomy.files.download(name, target)
+    assert (target.read_text(), [path.name for path in tmp_path.iterdir()]) == ("old", ["target"])
+    roomy.files.write("empty", "")
+    (tmp_path / "elsewhere").symlink_to(target)
+    assert roomy.files.download("empty", tmp_path / "elsewhere").read_bytes() == b""
+    assert (tmp_path / "elsewhere").is_symlink()
+    with pytest.raises(FileNotFoundError, match="no-folder"):
+        roomy.files.download("empty", tmp_path / "no-folder/x")
+    assert roomy.files.download("empty", os.devnull) == Path(os.devnull)
+
+
+def test_a_file_that_is_mostly_holes_costs_no_more_than_the_disk(roomy: Sandbox, tmp_path: Path):
+    roomy.run("open('sparse', 'wb').truncate(20 << 20)")
+    assert roomy.files.download("sparse", tmp_path / "sparse").stat().st_size == 20 * MB
+    workspace, taken = roomy._core._session.process.workspace, []
+    with pytest.raises(FileTooLarge):
+        roomy._wait(roomy._core._there(lambda _: workspace.read("sparse", MB, taken.append)))
+    assert sum(map(len, taken)) <= MB
+
+
+def test_of_several_files_each_has_its_own_error(roomy: Sandbox):
+    failures = roomy.files.write_all({"a/b.txt": "b", "../out": "x", "c": b"c", "odd": None, "c/d": "through a file"})
+    assert {path: type(failure) for path, failure in failures.items()} == {
+        "../out": PathRefused, "odd": InvalidRequest, "c/d": PathRefused,
+    }  # fmt: skip
+    found = roomy.files.read_all(["a/b.txt", "nope", "a", "c"])
+    assert (found["a/b.txt"], found["c"]) == (b"b", b"c")
+    assert (type(found["nope"]), type(found["a"])) == (FileMissing, PathRefused)
+    assert roomy.files.write_all({}) == {}
+    for act in (roomy.files.write_all, roomy.files.read_all):
+        with pytest.raises(InvalidRequest):
+            act("one")
+
+
+def test_files_of_a_run_that_crashed_are_reported_too(roomy: Sandbox):
+    roomy.files.write("before.txt", "old")
+    roomy.run("import time; time.sleep(0.05)")
+    ran = roomy.run("import os\nos.makedirs('out')\nn = open('out/half.csv', 'w').write('a,b')\nos.abort()")
+    assert (ran.status, ran.files) == ("crashed", [ChangedFile("out/half.csv", 3, "text/csv")])
+    after = roomy.run("n = open('next.txt', 'w').write('1')")
+    assert (after.state, [file.path for file in after.files]) == ("reset", ["next.txt"])
+    assert [entry.path for entry in roomy.files.list()] == ["before.txt", "next.txt", "out", "out/half.csv"]

@@ -1,0 +1,150 @@
+"""Hostile questions about mounted folders, without a sandbox: a failure by word, and never a look beyond them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from belljar.engines.channel import BrokenProtocol
+from belljar.engines.wasm.folders import MOST_BYTES, MOST_HANDLES, Folders
+from belljar.engines.wasm.mounts import Mounts
+from belljar.errors import StartFailed
+
+HOSTILE: list[Any] = [
+    None,
+    True,
+    -1,
+    10**400,
+    1.5,
+    "",
+    "x",
+    "\ud800",
+    "\udcff",
+    [],
+    [0],
+    {},
+    {"a": 1},
+    "a\0b",
+    "x" * 5000,
+]
+PATHS = [
+    "..",
+    "../secret.txt",
+    "notes/../../secret.txt",
+    "/etc/passwd",
+    "./prices.csv",
+    "notes//today.md",
+    "up/x",
+    "a/" * 5000,
+]
+
+
+def ask(folders: Folders, **question: Any) -> tuple[dict[str, Any], bytes]:
+    return folders.answer({"mount": 0, "path": "", **question})
+
+
+@pytest.fixture
+def folders(vault: Path):
+    made = Folders([os.path.realpath(vault)])
+    yield made
+    made.close()
+
+
+def test_questions_are_answered(folders: Folders):
+    assert ask(folders, act="look", path="prices.csv")[0]["facts"][:2] == ("file", 26)
+    assert ask(folders, act="look", path="up")[0]["facts"][3] == "../secret.txt"
+    handle = ask(folders, act="open", path="notes/today.md")[0]["handle"]
+    assert ask(folders, act="read", handle=handle, offset=2, size=100) == ({}, b"today")
+    assert ask(folders, act="read", handle=handle, offset=100, size=100) == ({}, b"")
+    assert ask(folders, act="close", handle=handle) == ({}, b"")
+    assert ask(folders, act="read", handle=handle, offset=0, size=1)[0] == {"failure": "failed"}
+
+
+@pytest.mark.parametrize("act", ["look", "list", "open"])
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path[:20])
+def test_no_path_leads_out(folders: Folders, act: str, path: str):
+    assert set(ask(folders, act=act, path=path)[0]) == {"failure"}
+
+
+@pytest.mark.parametrize("name", ["up", "full", "passwd", "inner", "notes"])
+def test_links_and_folders_are_never_opened_as_files(folders: Folders, name: str):
+    assert ask(folders, act="open", path=name)[0] == {"failure": "refused"}
+
+
+@pytest.mark.usefixtures("special")
+def test_pipes_and_sockets_are_never_opened(folders: Folders):
+    assert [ask(folders, act="open", path=name)[0] for name in ("pipe", "socket")] == [{"failure": "refused"}] * 2
+    assert ask(folders, act="look", path="pipe")[0]["facts"][0] == "other"
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=lambda value: repr(value)[:20])
+def test_any_value_in_a_question_is_a_failure_or_an_answer(folders: Folders, value: object):
+    held = ask(folders, act="open", path="prices.csv")[0]["handle"]
+    for act in ("look", "list", "more", "open", "size", "read", "close", value):
+        for field in ("path", "mount", "handle", "offset", "size"):
+            question = {"handle": held if act in ("size", "read") else 99, "offset": 0, "size": 10, field: value}
+            head, data = ask(folders, act=act, **question)
+            assert isinstance(head, dict)
+            assert b"business" not in data
+    assert ask(folders, act="read", handle=held, offset=0, size=4) == ({}, b"item")
+
+
+def test_a_listing_of_any_length_comes_in_answers_of_bounded_size(folders: Folders, vault: Path):
+    for number in range(5000):
+        (vault / "notes" / f"{number:05}").touch()
+    head = ask(folders, act="list", path="notes")[0]
+    rows = list(head["rows"])
+    assert len(rows) <= 2000
+    while head["handle"] is not None:
+        head = ask(folders, act="more", handle=head["handle"])[0]
+        rows += head["rows"]
+    assert sorted(row[0] for row in rows) == sorted(os.listdir(vault / "notes"))
+
+
+def test_what_is_open_and_what_is_read_at_once_is_bounded(vault: Path):
+    before = len(os.listdir("/proc/self/fd"))
+    folders = Folders([os.path.realpath(vault)])
+    (vault / "sparse").touch()
+    os.truncate(vault / "sparse", 1 << 40)
+    handles = [ask(folders, act="open", path="sparse")[0].get("handle") for _ in range(MOST_HANDLES)]
+    assert None not in handles
+    assert ask(folders, act="open", path="sparse")[0] == {"failure": "many"}
+    assert len(ask(folders, act="read", handle=handles[0], offset=1 << 39, size=1 << 38)[1]) == MOST_BYTES
+    folders.close()
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_a_question_out_of_turn_breaks_the_protocol(vault: Path):
+    async def flood() -> list[bytes]:
+        written: list[bytes] = []
+        mounts = Mounts({"/data": os.path.realpath(vault)}, written.append)
+        question = {"type": "mount", "id": 1, "number": 7, "act": "look", "mount": 0, "path": "prices.csv"}
+        for number in (None, "7", -1, 1 << 30, True):
+            with pytest.raises(BrokenProtocol):
+                mounts.take({**question, "number": number})
+        mounts.take(question)
+        with pytest.raises(BrokenProtocol):
+            mounts.take(question)
+        while not written:
+            await asyncio.sleep(0.001)
+        mounts.take(question)
+        mounts.end()  # while a thread still looks: nobody is answered, and nothing stays open
+        await asyncio.sleep(0.2)
+        return written
+
+    (frame,) = asyncio.run(flood())
+    size, tag, number = struct.unpack_from(">IBI", frame)
+    assert (size, tag, number) == (len(frame) - 4, 0, 7)
+
+
+def test_a_folder_that_is_a_link_by_now_is_refused(vault: Path):
+    real = Path(os.path.realpath(vault))
+    real.rename(real.with_name("moved"))
+    real.symlink_to("/etc")
+    with pytest.raises(StartFailed, match="cannot be shown"):
+        Folders([str(real)])
