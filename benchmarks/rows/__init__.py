@@ -19,6 +19,7 @@ from benchmarks.rows import (
     script,
     throughput,
     wasm_describe,
+    wasm_egress,
     wasm_live_run,
     wasm_memory,
     wasm_start,
@@ -40,6 +41,7 @@ ROWS: dict[str, Callable[[Effort, ExitStack], Row]] = {
     "wasm-start": wasm_start.measure,
     "wasm-describe": wasm_describe.measure,
     "wasm-live-run": wasm_live_run.measure,
+    "wasm-egress": wasm_egress.measure,
     "wasm-memory": wasm_memory.measure_bare,
     "wasm-memory-pandas": wasm_memory.measure_science,
 }

@@ -47,16 +47,12 @@ BY_TUNNEL = (
 
 def measure(effort: Effort, stage: ExitStack) -> Row:
     """One download, over and over; each of ours in a sandbox of its own, whose start is not counted."""
-    served = subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True)
-    stage.callback(served.wait)
-    stage.callback(served.kill)
-    assert served.stdout is not None
-    port = int(served.stdout.readline())
+    port = server(stage)
     belljar = stage.enter_context(Belljar(pool_size=0))
     entrants = [
         Contestant("belljar, plain HTTP", lambda: _ours(belljar, BY_URL, port), True),
         Contestant("belljar, a tunnel", lambda: _ours(belljar, BY_TUNNEL, port), True),
-        Contestant("directly, plain python", lambda: _directly(port)),
+        Contestant("directly, plain python", lambda: directly(port)),
     ]
     few = replace(effort, rounds=min(effort.rounds, ROUNDS))
     title = f"{MEGABYTES} MB from a server on loopback"
@@ -68,7 +64,17 @@ def _ours(belljar: Belljar, code: str, port: int) -> float:
         return float(checked(sandbox.run(code.replace("{port}", str(port)))).value)
 
 
-def _directly(port: int) -> float:
+def server(stage: ExitStack) -> int:
+    """The port of a server in a process of its own."""
+    served = subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True)
+    stage.callback(served.wait)
+    stage.callback(served.kill)
+    assert served.stdout is not None
+    return int(served.stdout.readline())
+
+
+def directly(port: int) -> float:
+    """What a plain Python gets from it."""
     *lines, last = BY_URL.replace("{port}", str(port)).splitlines()
     code = "\n".join([*lines, f"print({last})"])
     done = subprocess.run([sys.executable, "-I", "-c", code], check=True, capture_output=True, text=True, env={})

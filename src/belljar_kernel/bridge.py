@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+CLIENTS = ("http.client", "urllib.request")  # a second to import, and what every HTTP client begins with
 SCIENCE = ("numpy", "pandas", "matplotlib.pyplot")
 _kernel: Kernel | None = None
 _send: Callable[[str], None]
@@ -33,7 +34,7 @@ def prepare(science: bool = False) -> None:
     _tidy_path()
     waiting.install()
     offline.install()
-    for name in SCIENCE if science else ():
+    for name in (*CLIENTS, *(SCIENCE if science else ())):
         importlib.import_module(name)
     if science:
         _draw()

@@ -28,6 +28,7 @@ def frame(document=None, body=None):
     raw(struct.pack(">I", len(body)) + body)
 def event(kind, **fields): frame({"type": kind, "id": open_id, **fields})
 """
+ASK = "event('fetch', fetch=n, method='GET', url={url!r}, headers=[], length=None, redirects=20)"
 # Waits beside the control thread for the order to hand over the files, and hands over others.
 STEAL = """
 const block = new Uint8Array(65536), coder = new TextEncoder();
@@ -91,6 +92,7 @@ def forge_frames(trial: Trial) -> str:
         "a second hello": "frame({'type': 'hello', 'id': 0, 'protocol': 1})",
         "files unasked": "frame({'type': 'file', 'id': 0, 'path': '../x', 'data': ''})",
         "output that is no text": "event('stdout', text=5)",
+        "a request without a URL": "event('fetch', fetch=1)",
     }
     for what, code in broken.items():
         execution = trial.run(f"{SPEAK}{code}\ntime.sleep(0.3)")
@@ -113,6 +115,28 @@ def forge_frames(trial: Trial) -> str:
     return f"{len(broken)} broken, {len(lies)} lies"
 
 
+@attack("E02", "requests forged below every client reach nothing, and each is told as refused")
+def forge_requests(trial: Trial) -> str:
+    hosts = [
+        "127.0.0.1",
+        "2130706433",
+        "0177.0.0.1",
+        "0x7f000001",
+        "127.1",
+        "localhost",
+        "[::1]",
+        "0",
+        "[::ffff:7f00:1]",
+    ]
+    hosts += ["127.0.0.1@example.org", "127.0.0.1%00.example.org", "169.254.169.254", "metadata.google.internal"]
+    ask = ASK.format(url="URL").replace("'URL'", "'http://%s:%d/' % (host, _args['tcp'])")
+    execution = trial.run(f"{SPEAK}for n, host in enumerate({hosts!r}, 1): {ask}\ntime.sleep(0.8)")
+    trial.expect_status(execution, "ok")
+    told = {denial.target for denial in execution.denials if denial.source == "egress"}
+    trial.expect(len(told) >= 6, f"only these were told: {told}")
+    return f"{len(hosts)} asked for, {len(told)} targets told"
+
+
 @attack("X11", "a flood of frames, small or large, does not hold up or swell the host", timeout_s=2, memory_mb=256)
 def flood_frames(trial: Trial) -> str:
     before = _peak_mb()
@@ -120,6 +144,7 @@ def flood_frames(trial: Trial) -> str:
         "small": "while True: frame({'type': 'stdout', 'id': open_id, 'text': 'x'})",
         "large": "x = struct.pack('>I', 24 << 20) + b' ' * (24 << 20)\nwhile True: raw(x)",
         "unfinished": "x = b'x' * (1 << 20)\nraw(struct.pack('>I', 31 << 20))\nwhile True: raw(x)",
+        "requests": f"n = 1\nwhile True: {ASK.format(url='http://x.test/')}; n += 1",
         "results": "while True: event('result', data={'text/plain': 'x' * (1 << 20)}, metadata={}, main=True)",
     }
     ends = []
