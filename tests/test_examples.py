@@ -20,6 +20,14 @@ SAYS = {
     "engines.py": ["native: Python 3", "wasm: Python 3.14", "on emscripten", "[8.0, 5.0]"],
     "errors.py": ["IndexError on line 3", "timeout after 1 s; variables are kept", "exit code 134", "code is empty"],
     "files.py": ["report.json (29 bytes, application/json)", '"people": 1212', "at home: report.json 29 bytes"],
+    "mounts.py": [
+        "native: 2 notes, 11 words",
+        "native: [Errno 30] Read-only file system",
+        "native: Seen at once",
+        "wasm: 2 notes, 11 words",
+        "wasm: [Errno 69] Read-only file system",
+        "wasm: Seen at once",
+    ],
     "quickstart.py": ["count  3.0", "\n7\n", "to stdout"],
     "tour.py": ["native engine", "Hello from Python", "February   135", "625 sold in 4 months", "unreachable", " ms"],
 }
