@@ -145,3 +145,8 @@ def test_readme_example_does_what_it_says() -> None:
 @pytest.mark.parametrize("number", range(len(examples(DOCS / "quickstart.md"))))
 def test_quickstart_examples_run(number: int) -> None:
     run_on_the_host(examples(DOCS / "quickstart.md")[number])
+
+
+@pytest.mark.parametrize("number", range(len(examples(DOCS / "files.md"))))
+def test_examples_about_files_run(number: int) -> None:
+    run_on_the_host(examples(DOCS / "files.md")[number])

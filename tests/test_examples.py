@@ -25,6 +25,14 @@ SAYS = {
         "not listed: ProxyError\n  elsewhere.example:443: host is not in Policy.network",
         "192.0.2.1:443 was refused: network is off",
     ],
+    "mounts.py": [
+        "native: 2 notes, 11 words",
+        "native: [Errno 30] Read-only file system",
+        "native: Seen at once",
+        "wasm: 2 notes, 11 words",
+        "wasm: [Errno 69] Read-only file system",
+        "wasm: Seen at once",
+    ],
     "quickstart.py": ["count  3.0", "\n7\n", "to stdout"],
     "tour.py": [
         "native engine",

@@ -130,11 +130,40 @@ def test_a14_a_shown_plot_is_an_image(shared, decoded):
     assert decoded(ex.results[0])["more_than_one_colour"] is True
 
 
+def sheets(sandbox: Sandbox) -> tuple[bytes, bytes]:
+    """A CSV with three rows and an Excel file with two."""
+    sandbox.run(
+        "import pandas as pd\npd.DataFrame({'city': ['Oslo', 'Rome', 'Bonn'], 'n': [1, 2, 3]}).to_csv('made.csv', index=False)\n"
+        "pd.DataFrame({'name': ['a', 'b'], 'price': [1.5, 2.5]}).to_excel('made.xlsx', index=False)"
+    ).raise_for_status()
+    return sandbox.files.read("made.csv"), sandbox.files.read("made.xlsx")
+
+
+def test_a32_attached_csv_and_excel_files_are_opened_by_name(fresh):
+    csv, excel = sheets(fresh)
+    with Sandbox(files={"orders.csv": csv}) as sandbox:
+        ex = sandbox.run(
+            "import pandas as pd\n[len(pd.read_csv('orders.csv')), len(pd.read_excel('prices.xlsx'))]",
+            files={"prices.xlsx": excel},
+        )
+    assert ex.value == [3, 2]
+
+
 def test_a34_a_timeout_names_the_limit_suggests_smaller_steps_and_keeps_the_output(shared):
     ex = shared.run("print('step 1')\nwhile True: pass", timeout=1)
     assert (ex.status, ex.error.code, ex.stdout) == ("timeout", "EXECUTION_TIMEOUT", "step 1\n")
     assert "limit of 1 s" in ex.error.value
     assert "smaller steps" in ex.error.value
+
+
+def test_a42_code_writes_lists_and_reads_files_and_the_user_downloads_them(fresh, tmp_path: Path):
+    ex = fresh.run(
+        "import os\nos.makedirs('out', exist_ok=True)\nn = open('out/a.txt', 'w').write('one')\n"
+        "[os.getcwd(), os.listdir('out'), open('out/a.txt').read()]"
+    )
+    assert ex.value == ["/workspace", ["a.txt"], "one"]
+    assert [(file.path, file.size, file.mime) for file in ex.files] == [("out/a.txt", 3, "text/plain")]
+    assert fresh.files.download(ex.files[0].path, tmp_path).read_text() == "one"
 
 
 def test_a49_an_error_does_not_harm_the_state(fresh):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import json
 from pathlib import Path
 
 from belljar import AsyncSandbox
@@ -88,6 +89,21 @@ def test_b12_system_commands_and_host_paths_are_confined(shared, tmp_path: Path)
     )
     assert "canary-91c2" not in ex.stdout + ex.stderr
     assert ex.stdout.split() == ["False"]
+
+
+def test_b14_csv_json_and_excel_go_in_and_out(fresh):
+    rows = [{"name": "a", "n": 1}, {"name": "ü", "n": 2}]
+    fresh.files.write_all({"in.csv": "name,n\na,1\nü,2\n", "in.json": json.dumps(rows)})
+    ex = fresh.run(
+        "import json, pandas as pd\ntable = pd.read_csv('in.csv')\nassert json.load(open('in.json')) == table.to_dict('records')\n"
+        "table.to_excel('out.xlsx', index=False)\nback = pd.read_excel('out.xlsx')\nback.to_csv('out.csv', index=False)\n"
+        "back.to_json('out.json', orient='records')"
+    )
+    assert ex.error is None
+    assert [file.path for file in ex.files] == ["out.csv", "out.json", "out.xlsx"]
+    assert fresh.files.read("out.csv") == fresh.files.read("in.csv")
+    assert json.loads(fresh.files.read("out.json")) == rows
+    assert fresh.files.read("out.xlsx").startswith(b"PK")
 
 
 def test_b15_cells_keep_state_count_up_have_their_own_output_and_can_be_run_again(fresh):

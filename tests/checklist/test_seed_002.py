@@ -9,7 +9,7 @@ import pytest
 from tests.forge import Forge, project
 from tests.shop import wheel
 
-from belljar import InvalidRequest, Limits, PathRefused, Policy, Sandbox
+from belljar import DiskFull, InvalidRequest, Limits, PathRefused, Policy, Sandbox
 from belljar.packages.pythons import known_pythons
 
 
@@ -115,6 +115,18 @@ def test_c14_the_working_folder_is_workspace_or_the_one_asked_for(shared):
     assert shared.run("os.getcwd()").value == "/workspace"
 
 
+def test_c15_thirty_seconds_are_the_default_and_one_to_three_hundred_may_be_asked_for(shared):
+    assert Limits().timeout_s == 30
+    for seconds in (0, 301):
+        with pytest.raises(InvalidRequest, match="timeout"):
+            shared.run("1", timeout=seconds)
+        with pytest.raises(InvalidRequest, match="timeout"):
+            Limits(timeout_s=seconds)
+    ex = shared.run("while True: pass", timeout=2)
+    assert (ex.status, ex.error.code) == ("timeout", "EXECUTION_TIMEOUT")
+    assert 2 <= ex.usage.wall_s < 4
+
+
 def test_c16_the_interview_reads_its_three_answers(shared, program):
     ex = shared.run(program("interview.py"), stdin="Alice\n25\nNew York\n")
     assert ex.stdout == (
@@ -191,6 +203,45 @@ def test_c28_sys_exit_1_is_an_error_that_keeps_its_output_and_0_is_a_success(sha
     good = shared.run("import sys\nprint('whole')\nsys.exit(0)")
     assert (bad.status, bad.exit_code, bad.stdout) == ("error", 1, "partial\n")
     assert (good.status, good.exit_code, good.stdout) == ("ok", 0, "whole\n")
+
+
+def test_c30_a_plot_that_was_saved_is_downloaded(fresh, tmp_path):
+    ex = fresh.run(
+        "import matplotlib.pyplot as plt\nimport numpy as np\nx = np.linspace(0, 10, 100)\nplt.plot(x, np.sin(x))\n"
+        "plt.title('Sine Wave')\nplt.savefig('/workspace/plot.png')\nprint('Plot saved to plot.png')"
+    )
+    assert ex.stdout == "Plot saved to plot.png\n"
+    assert [(file.path, file.mime) for file in ex.files] == [("plot.png", "image/png")]
+    assert fresh.files.download("/workspace/plot.png", tmp_path).read_bytes().startswith(b"\x89PNG\r\n")
+
+
+def test_c34_text_and_bytes_arrive_as_they_are_and_no_more_than_fits(tmp_path):
+    with Sandbox(limits=Limits(disk_mb=4), policy=Policy(packages="none")) as sandbox:
+        contents = {"text.txt": "grüße\r\n🐍", "bytes.bin": bytes(range(256))}
+        assert sandbox.files.write_all(contents) == {}
+        assert sandbox.files.read("text.txt").decode() == contents["text.txt"]
+        assert sandbox.files.download("bytes.bin", tmp_path).read_bytes() == contents["bytes.bin"]
+        (tmp_path / "large").write_bytes(bytes(5 << 20))
+        with pytest.raises(DiskFull):
+            sandbox.files.upload(tmp_path / "large")
+        assert [entry.path for entry in sandbox.files.list()] == ["bytes.bin", "text.txt"]
+
+
+def test_c36_what_to_look_at_in_trouble_is_the_sandboxs_own(shared):
+    ex = shared.run(
+        "import subprocess, sys\n"
+        "def pip(*given): return subprocess.run([sys.executable, '-m', 'pip', *given], capture_output=True, text=True).stdout\n"
+        "[pip('--version'), pip('list'), sys.path, open('/proc/meminfo').readline().split()]",
+        timeout=60,
+    )
+    version, listed, path, memory = ex.value
+    assert version.startswith("pip ")
+    assert " from /opt/python/" in version or " from /usr/lib/" in version
+    assert {"numpy", "pandas"} <= {line.split()[0] for line in listed.splitlines() if line}
+    assert not [
+        folder for folder in path if folder and not folder.startswith(("/opt/", "/usr/", "/workspace", "/packages"))
+    ]
+    assert memory == ["MemTotal:", str(512 << 10), "kB"]
 
 
 def test_c39_a_hundred_megabytes_of_output_are_cut_and_marked(fresh):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 
 import pytest
 from tests.checklist.processes import host_processes, wait_until_gone
 
-from belljar import Limits, Sandbox
+from belljar import Limits, Policy, Sandbox
 
 
 def test_d05_seven_hundred_megabytes_do_not_fit_in_the_default_memory(fresh):
@@ -73,6 +74,41 @@ def test_d09_there_is_no_network_by_tcp_udp_or_name(fresh):
         with pytest.raises(TimeoutError):
             server.accept()
     assert ex.value == ["refused"] * 5
+
+
+@pytest.mark.parametrize("engine", ["native", "wasm"])
+def test_d11_the_vault_at_data_is_read_and_cannot_be_written(tmp_path, engine):
+    (tmp_path / "note.md").write_text("from the vault")
+    with Sandbox(engine, policy=Policy(packages="none", mounts={"/data": str(tmp_path)})) as sandbox:
+        assert sandbox.run("open('/data/note.md').read()").value == "from the vault"
+        for code in (
+            "open('/data/note.md', 'w')",
+            "open('/data/new.md', 'w')",
+            "import os; os.remove('/data/note.md')",
+        ):
+            ex = sandbox.run(code)
+            assert (ex.status, ex.error.name) == ("error", "OSError")
+            assert "Read-only file system" in ex.error.value
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"note.md": "from the vault"}
+
+
+MODULES = (
+    "pandas numpy scipy sklearn matplotlib seaborn requests httpx bs4 lxml openpyxl xlsxwriter yaml tabulate jinja2 jsonschema "
+    "PIL sympy"
+)
+
+
+def test_d14_the_table_of_packages_is_preinstalled(fresh):
+    """All but pandas_ta, which has no wheel for Python 3.11; from 3.12 on it is there as well."""
+    modules = MODULES.split() + (["pandas_ta"] if sys.version_info >= (3, 12) else [])
+    ex = fresh.run(
+        "import importlib\nfrom importlib.metadata import version\nfor name in _args:\n    module = importlib.import_module(name)\n"
+        "    print(name, getattr(module, '__version__', '') or version(name))",
+        args=modules, timeout=120,
+    )  # fmt: skip
+    assert (ex.status, ex.packages_installed) == ("ok", [])
+    assert [line.split()[0] for line in ex.stdout.splitlines()] == modules
+    assert all(line.split()[1][0].isdigit() for line in ex.stdout.splitlines())
 
 
 def test_d15_args_greet_the_world_or_ada(shared, program):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.checklist import test_seed_001
+from tests.checklist import test_seed_000, test_seed_001
 from tests.conftest import forget
 
 from belljar import Limits, Sandbox
@@ -56,6 +56,16 @@ def test_a09_a_package_that_cannot_be_added_is_named(wasm, no_index):
     ex = wasm.run("import zzznosuchpackage")
     assert (ex.status, ex.error.code) == ("error", "MODULE_NOT_FOUND")
     assert "zzznosuchpackage" in ex.error.hint
+
+
+@pytest.mark.long
+def test_a32_attached_csv_and_excel_files_on_wasm(wasm):
+    csv, excel = test_seed_000.sheets(wasm)
+    ex = wasm.run(
+        "import pandas as pd\n[len(pd.read_csv('orders.csv')), len(pd.read_excel('prices.xlsx'))]",
+        files={"orders.csv": csv, "prices.xlsx": excel},
+    )
+    assert ex.value == [3, 2]
 
 
 def test_a37_a_typo_is_named_and_gets_the_closest_name(wasm, no_index):
