@@ -39,7 +39,7 @@ def prepare(science: bool = False) -> None:
     if science:
         _draw()
     _kernel = Kernel(DescriptorStreams())
-    mail.denials, mail.send = _kernel.denials, _kernel.send
+    mail.denials, mail.interrupts, mail.send = _kernel.denials, _kernel.interrupts, _kernel.send
     _kernel.watch_imports()
     rehearse(_kernel)
     belljar_kernel.digest()

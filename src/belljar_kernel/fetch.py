@@ -12,6 +12,7 @@ from collections import deque
 
 from belljar_kernel import waiting
 from belljar_kernel.denials import NO_HOSTS, OFF
+from belljar_kernel.interrupts import Interrupts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Mail:
     def __init__(self) -> None:
         self.awaited = 0  # by how many coroutines
         self.denials: Denials | None = None
+        self.interrupts = Interrupts()
         self.send: Callable[[str, dict[str, Any]], None] = lambda _, __: None
         self._take: Callable[[], Any] = lambda: None
         self._fetches: weakref.WeakValueDictionary[int, Fetch] = weakref.WeakValueDictionary()
@@ -55,11 +57,12 @@ class Mail:
     def deliver(self) -> bool:
         """Hand out what has come; whether that was anything."""
         came = False
-        while (message := self._take()) is not None:
-            came, data = True, message.to_bytes()
-            fetch = self._fetches.get(int.from_bytes(data[1:5], "big"))
-            if fetch is not None:
-                fetch.take(data[:1], data[5:])
+        with self.interrupts:  # a message that was taken is not lost
+            while (message := self._take()) is not None:
+                came, data = True, message.to_bytes()
+                fetch = self._fetches.get(int.from_bytes(data[1:5], "big"))
+                if fetch is not None:
+                    fetch.take(data[:1], data[5:])
         return came
 
 

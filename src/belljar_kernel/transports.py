@@ -131,9 +131,11 @@ def patch_httpx(module: Any) -> None:
                 fetch.now(fetch.written(b"", last=True), seconds.get("write"))
             stages = errors.ReadTimeout, errors.ReadError
             head = fetch.now(fetch.answered(), seconds.get("read"))
-        except OSError as failure:
+        except BaseException as failure:
             fetch.close()
-            translate(failure, *stages)
+            if isinstance(failure, OSError):
+                translate(failure, *stages)
+            raise
         return response(head, Body(fetch, seconds.get("read")))
 
     async def handle_async_request(_: object, request: Any) -> Any:
@@ -148,9 +150,11 @@ def patch_httpx(module: Any) -> None:
                 await fetch.later(fetch.written(b"", last=True), seconds.get("write"))
             stages = errors.ReadTimeout, errors.ReadError
             head = await fetch.later(fetch.answered(), seconds.get("read"))
-        except OSError as failure:
+        except BaseException as failure:
             fetch.close()
-            translate(failure, *stages)
+            if isinstance(failure, OSError):
+                translate(failure, *stages)
+            raise
         return response(head, AwaitedBody(fetch, seconds.get("read")))
 
     module.JavascriptFetchTransport.handle_request = handle_request

@@ -66,7 +66,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             for start in range(0, int(argument), len(BLOCK)):
                 self.wfile.write(BLOCK[: int(argument) - start])
         elif what == "endless":
-            self._begin(200, 1 << 30)
+            self._begin(200, 1 << 28)
             while True:
                 self.wfile.write(BLOCK)
         elif what == "slow":

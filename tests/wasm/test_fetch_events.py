@@ -6,14 +6,22 @@ import asyncio
 import base64
 import json
 import struct
+import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from belljar import Limits, Policy
 from belljar.egress import Egress
+from belljar.engines.base import Spec
 from belljar.engines.channel import BrokenProtocol
+from belljar.engines.wasm.engine import WasmEngine
 from belljar.engines.wasm.fetches import LEAST_BYTES, MOST_AT_ONCE, MOST_UNSENT, WINDOW_BYTES, Fetches
+from belljar.engines.wasm.process import WasmProcess
+from belljar.packages.environment import Environment
+from belljar.settings import Settings
 
 ASKED = {"type": "fetch", "fetch": 1, "method": "GET", "url": "http://example.test/", "headers": [], "length": None,
          "redirects": 0}  # fmt: skip
@@ -155,3 +163,18 @@ async def test_a_request_that_is_closed_says_no_more(world: World):
     while not world.process.mail:
         await asyncio.sleep(0.01)
     assert "network is off" in json.loads(world.process.mail[0][2])["message"]
+
+
+@pytest.mark.anyio
+async def test_a_pooled_process_is_given_the_way_out_of_the_sandbox_it_becomes(world: World):
+    environment = Environment(Path(sys.executable), None, "none")
+    process = WasmProcess(_no_launch, environment, Limits())
+    engine = WasmEngine(Settings.load(), None)
+    spec = Spec("id", environment, policy=Policy(network=["example.test"]), egress=world._way)
+    assert await engine.settle(process, spec)
+    assert process.egress == world._way
+    await engine.close()
+
+
+async def _no_launch(*_: object) -> Any:
+    raise AssertionError("it is not started here")
