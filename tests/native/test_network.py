@@ -102,7 +102,7 @@ def connected(native: None, known: Names, web: Web, secure: Web, certificate: Pa
     """A sandbox that may reach example.test, which is on loopback, on the ports of two servers."""
     listed = [f"{host}:{port}" for host in ("example.test", "127.0.0.1") for port in (web.port, secure.port)]
     files = {"certificate.pem": (certificate.parent / "certificate.pem").read_bytes()}
-    with Sandbox("native", policy=Policy(network=[*listed, "private.test"]), files=files) as made:
+    with Sandbox("native", policy=Policy(network=[*listed, "private.test", "nowhere.test"]), files=files) as made:
         try:
             made.install("aiohttp")
         except PackageError as missing:
@@ -210,6 +210,14 @@ def test_a_listed_name_with_a_private_address_is_refused(connected: Sandbox):
     assert [denial.rule for denial in execution.denials] == [
         "addresses that are not public are refused: 10.0.0.1 (private)"
     ]
+
+
+def test_a_listed_host_that_does_not_answer_is_an_exception_and_no_denial(connected: Sandbox):
+    for scheme in ("http", "https"):
+        execution = connected.run(f"all_of_them('{scheme}://nowhere.test/')")
+        for client, said in execution.value.items():
+            assert "nowhere.test has no address" in said, client
+        assert execution.denials == []
 
 
 def test_without_a_list_every_client_is_told_so_in_good_time(native: None, offline: Sandbox):
