@@ -47,7 +47,7 @@ def _patch_http_client(module: Any) -> None:
         from urllib.parse import urlsplit
 
         if connection._tunnel_host is None:
-            scheme = "https" if isinstance(connection, module.HTTPSConnection) else "http"
+            scheme = "http" if connection.default_port == 80 else "https"
             host = f"[{connection.host}]" if ":" in connection.host else connection.host
             proxy = _proxy_for(f"{scheme}://{host}:{connection.port}")
             if proxy is not None:

@@ -299,16 +299,16 @@ def test_pip_downloads_through_the_proxy(native: None, known: Names):
 
 def test_a_denial_between_two_runs_is_told_by_the_later_one(offline: Sandbox):
     first = offline.run("""
-import threading, urllib.request
+import os, threading, urllib.request
 def later():
-    time.sleep(0.3)
+    while not os.path.exists("go"): time.sleep(0.01)
     try: urllib.request.urlopen("http://later.test/")
-    except OSError: pass
+    except OSError: open("went", "w").close()
 thread = threading.Thread(target=later); thread.start()
 """)
-    time.sleep(1)
-    second = offline.run("thread.join()")
-    third = offline.run("1")
+    offline.files.write("go", b"")
+    assert traces.eventually(lambda: "went" in [entry.path for entry in offline.files.list()], 20)
+    second, third = offline.run("thread.join()"), offline.run("1")
     assert [[denial.target for denial in ex.denials] for ex in (first, second, third)] == [[], ["later.test:80"], []]
 
 
