@@ -20,8 +20,20 @@ SAYS = {
     "engines.py": ["native: Python 3", "wasm: Python 3.14", "on emscripten", "[8.0, 5.0]"],
     "errors.py": ["IndexError on line 3", "timeout after 1 s; variables are kept", "exit code 134", "code is empty"],
     "files.py": ["report.json (29 bytes, application/json)", '"people": 1212', "at home: report.json 29 bytes"],
+    "network.py": [
+        "listed: welcome",
+        "not listed: ProxyError\n  elsewhere.example:443: host is not in Policy.network",
+        "192.0.2.1:443 was refused: network is off",
+    ],
     "quickstart.py": ["count  3.0", "\n7\n", "to stdout"],
-    "tour.py": ["native engine", "Hello from Python", "February   135", "625 sold in 4 months", "unreachable", " ms"],
+    "tour.py": [
+        "native engine",
+        "Hello from Python",
+        "February   135",
+        "625 sold in 4 months",
+        "network is off",
+        " ms",
+    ],
 }
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-DENIED = "Belljar-Denied"
+OWN_HEADERS = ("Belljar-Denied", "Belljar-Unreachable")  # of the proxy alone: it lets no server send them
 
 
 def patches() -> dict[str, Callable[[Any], None]]:
@@ -37,7 +37,7 @@ def _patch_http_client(module: Any) -> None:
     @functools.wraps(begin_plainly)
     def begin(response: Any) -> None:
         begin_plainly(response)
-        if response.headers is not None and DENIED in response.headers:
+        if response.headers is not None and _is_from_proxy(response.headers):
             reason = response.reason
             response.close()
             raise ConnectionRefusedError(errno.ECONNREFUSED, reason)
@@ -47,7 +47,7 @@ def _patch_http_client(module: Any) -> None:
         from urllib.parse import urlsplit
 
         if connection._tunnel_host is None:
-            scheme = "https" if isinstance(connection, module.HTTPSConnection) else "http"
+            scheme = "http" if connection.default_port == 80 else "https"
             host = f"[{connection.host}]" if ":" in connection.host else connection.host
             proxy = _proxy_for(f"{scheme}://{host}:{connection.port}")
             if proxy is not None:
@@ -100,7 +100,7 @@ def _patch_httpx(module: Any) -> None:
     @functools.wraps(handle)
     def handle_request(transport: Any, request: Any) -> Any:
         response = handle(transport, request)
-        if DENIED in response.headers:
+        if _is_from_proxy(response.headers):
             response.close()
             raise refusal(response, request)
         return response
@@ -108,7 +108,7 @@ def _patch_httpx(module: Any) -> None:
     @functools.wraps(handle_later)
     async def handle_async_request(transport: Any, request: Any) -> Any:
         response = await handle_later(transport, request)
-        if DENIED in response.headers:
+        if _is_from_proxy(response.headers):
             await response.aclose()
             raise refusal(response, request)
         return response
@@ -129,12 +129,17 @@ def _patch_aiohttp(module: Any) -> None:
     @functools.wraps(request)
     async def _request(*args: Any, **kwargs: Any) -> Any:
         response = await request(*args, **kwargs)
-        if DENIED in response.headers:
+        if _is_from_proxy(response.headers):
             response.close()
             raise module.ClientOSError(errno.ECONNREFUSED, response.reason)
         return response
 
     session.__init__, session._request = begin, _request
+
+
+def _is_from_proxy(headers: Any) -> bool:
+    """Whether a response stands for a connection that there is not."""
+    return any(name in headers for name in OWN_HEADERS)
 
 
 def _proxy_for(url: str) -> str | None:

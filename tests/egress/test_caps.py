@@ -10,6 +10,7 @@ from tests.egress.world import Proxy, allowed, eventually, origin, read_all, wai
 
 from belljar import InvalidRequest
 from belljar.egress import Caps
+from belljar.egress.caps import Pace
 
 pytestmark = pytest.mark.anyio
 MEGABYTE = 1 << 20
@@ -172,3 +173,18 @@ async def test_one_connection_too_many_is_turned_away_with_the_reason() -> None:
         held.append(await proxied.tunnel("example.test", server.port))
         for _, writer in held:
             writer.close()
+
+
+def test_a_flood_of_new_connections_is_taken_at_a_pace():
+    pace = Pace(Caps(connections=10, new_per_s=5))
+    assert [pace.delay(100.0) for _ in range(10)] == [0.0] * 10
+    assert [round(pace.delay(100.0), 3) for _ in range(3)] == [0.2, 0.4, 0.6]
+    assert pace.delay(102.0) == 0.0
+    assert [pace.delay(1000.0) for _ in range(10)] == [0.0] * 10
+    assert pace.delay(1000.0) > 0
+
+
+async def test_those_who_wait_are_served_in_the_end():
+    async with origin() as server, allowed(server, Caps(connections=4, new_per_s=50)) as proxied:
+        answers = [await proxied.ask(get(server.port)) for _ in range(20)]
+    assert all(answer.endswith(b"hello") for answer in answers)

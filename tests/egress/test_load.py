@@ -56,7 +56,7 @@ async def test_200_connections_at_once_are_served() -> None:
 
 
 async def test_e11_a_flood_of_connections_leaves_the_proxy_healthy() -> None:
-    async with origin(silence) as server, allowed(server, Caps(connections=20)) as proxied:
+    async with origin(silence) as server, allowed(server, Caps(connections=20, new_per_s=1e6)) as proxied:
         held = [await proxied.tunnel("example.test", server.port) for _ in range(19)]
         for _ in range(10):
             flood = [socket.create_connection(("127.0.0.1", proxied.port)) for _ in range(100)]

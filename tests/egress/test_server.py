@@ -210,3 +210,19 @@ async def test_no_descriptor_is_left_behind() -> None:
                 writer.transport.abort()
         await asyncio.sleep(0.1)
         assert len(os.listdir("/proc/self/fd")) <= before + 1
+
+
+async def test_one_listener_can_be_left_while_its_connections_go_on():
+    async with origin() as server, allowed(server) as proxied:
+        listener = socket.create_server(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        leave = proxied.egress.listen(listener)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        await eventually(lambda: proxied.egress.connections == 1)
+        leave()
+        await eventually(lambda: listener.fileno() < 0)
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"GET http://example.test:{server.port}/ HTTP/1.0\r\n\r\n".encode())
+        assert (await read_all(reader)).endswith(b"hello")
+        writer.close()

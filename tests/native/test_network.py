@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import textwrap
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.loopback import Names, Web, certificate_in, names
+from tests.native.test_reserve import keeper_of
 from tests.reliability import traces
 from tests.shop import Shop, wheel
 
@@ -100,7 +102,7 @@ def connected(native: None, known: Names, web: Web, secure: Web, certificate: Pa
     """A sandbox that may reach example.test, which is on loopback, on the ports of two servers."""
     listed = [f"{host}:{port}" for host in ("example.test", "127.0.0.1") for port in (web.port, secure.port)]
     files = {"certificate.pem": (certificate.parent / "certificate.pem").read_bytes()}
-    with Sandbox("native", policy=Policy(network=[*listed, "private.test"]), files=files) as made:
+    with Sandbox("native", policy=Policy(network=[*listed, "private.test", "nowhere.test"]), files=files) as made:
         try:
             made.install("aiohttp")
         except PackageError as missing:
@@ -210,6 +212,14 @@ def test_a_listed_name_with_a_private_address_is_refused(connected: Sandbox):
     ]
 
 
+def test_a_listed_host_that_does_not_answer_is_an_exception_and_no_denial(connected: Sandbox):
+    for scheme in ("http", "https"):
+        execution = connected.run(f"all_of_them('{scheme}://nowhere.test/')")
+        for client, said in execution.value.items():
+            assert "nowhere.test has no address" in said, client
+        assert execution.denials == []
+
+
 def test_without_a_list_every_client_is_told_so_in_good_time(native: None, offline: Sandbox):
     started = time.perf_counter()
     execution = offline.run("all_of_them('http://example.org/') | {'tls': all_of_them('https://example.org/')}")
@@ -289,16 +299,16 @@ def test_pip_downloads_through_the_proxy(native: None, known: Names):
 
 def test_a_denial_between_two_runs_is_told_by_the_later_one(offline: Sandbox):
     first = offline.run("""
-import threading, urllib.request
+import os, threading, urllib.request
 def later():
-    time.sleep(0.3)
+    while not os.path.exists("go"): time.sleep(0.01)
     try: urllib.request.urlopen("http://later.test/")
-    except OSError: pass
+    except OSError: open("went", "w").close()
 thread = threading.Thread(target=later); thread.start()
 """)
-    time.sleep(1)
-    second = offline.run("thread.join()")
-    third = offline.run("1")
+    offline.files.write("go", b"")
+    assert traces.eventually(lambda: "went" in [entry.path for entry in offline.files.list()], 20)
+    second, third = offline.run("thread.join()"), offline.run("1")
     assert [[denial.target for denial in ex.denials] for ex in (first, second, third)] == [[], ["later.test:80"], []]
 
 
@@ -330,6 +340,10 @@ def test_pooled_sandboxes_have_their_own_lists(native: None, known: Names, web: 
         one.reset()
         assert one.run(get).value == "hello /pooled"
         assert one.run("import os\nos.kill(os.getpid(), 9)").status == "crashed"
+        assert one.run(get).value == "hello /pooled"
+        signal.pidfd_send_signal(keeper_of(one).pidfd, signal.SIGKILL)  # a new network, a new listener, the same list
+        assert traces.eventually(lambda: not keeper_of(one).alive)
+        one.run("1")  # this one may find the Python gone, in the middle of things
         assert one.run(get).value == "hello /pooled"
 
 

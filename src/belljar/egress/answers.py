@@ -22,4 +22,6 @@ def answer(problem: Refused | Unreachable) -> bytes:
             f"Belljar-Rule: {problem.rule}",
             f"Belljar-Hint: {problem.hint}",
         ]
+    else:
+        lines.append("Belljar-Unreachable: yes")
     return ("\r\n".join(lines) + "\r\n\r\n" + text + "\n").encode("ascii")

@@ -13,6 +13,7 @@ class Caps:
     """Limits of one sandbox's network: counts and bytes for the sandbox, times and sizes for each connection."""
 
     connections: int = 256
+    new_per_s: float = 500.0
     sent_bytes: int = 1 << 30
     received_bytes: int = 1 << 30
     total_s: float = 300.0
@@ -29,6 +30,25 @@ class Caps:
     def slow_head(self) -> Refused:
         """What a guest is told that takes too long to say what it wants."""
         return Refused("a request", f"its head must be there within {self.head_s:g} s", "send it at once", status=408)
+
+
+class Pace:
+    """How fast new connections are taken: as many as may be open at once, then so many a second.
+
+    Answering costs the host's processor time, not the sandbox's: a flood has to wait in its own queue.
+    """
+
+    def __init__(self, caps: Caps) -> None:
+        self._caps = caps
+        self._left: float = caps.connections
+        self._then: float | None = None
+
+    def delay(self, now: float) -> float:
+        """One more was taken; seconds to wait before the next."""
+        since = 0.0 if self._then is None else now - self._then
+        self._left = min(self._caps.connections, self._left + since * self._caps.new_per_s) - 1
+        self._then = now
+        return max(0.0, -self._left / self._caps.new_per_s)
 
 
 class Meter:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from belljar.egress import fetch
-from belljar.egress.caps import Caps
+from belljar.egress.caps import Caps, Pace
 from belljar.egress.front import attend, turn_away
 from belljar.egress.gate import Gate
 from belljar.egress.line import Connection
@@ -57,6 +57,7 @@ class Egress:
     ) -> None:
         self._gate = Gate(Rules.parse(network), caps or Caps(), resolver, on_denial, on_connection)
         self._given_tls = tls
+        self._pace = Pace(self._gate.caps)
         self._tasks: set[asyncio.Task[None]] = set()
         self._turned_away = 0
         self._paths: list[Path] = []
@@ -178,7 +179,7 @@ class Egress:
                 await asyncio.sleep(_PAUSE_S)  # no descriptors left, or a guest that has gone again
                 continue
             self.serve(guest)
-            await asyncio.sleep(0)
+            await asyncio.sleep(self._pace.delay(loop.time()))
 
     async def _attend(self, guest: Stream) -> None:
         """One connection; whatever happens in it ends it and nothing else."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from belljar.engines.base import Event
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 MOST_DENIALS = 100  # a guest decides how many there are
 LONGEST_TEXT = 1000
+FEWEST_CONNECTIONS, MOST_CONNECTIONS, FOR_REFUSALS = 8, 256, 32
+SHARE = 64  # of the files that this process may open, one in so many
 
 
 class Network:
@@ -65,17 +68,28 @@ class Network:
         return self._making
 
     async def _make(self) -> Egress:
-        egress = await asyncio.to_thread(_load)
-        made = egress(self._hosts, on_denial=self.note)
+        module = await asyncio.to_thread(_load)
+        caps = module.Caps(connections=_connections() if self._hosts else FOR_REFUSALS)
+        made: Egress = module.Egress(self._hosts, caps=caps, on_denial=self.note)
         if self._closed:
             await made.close()
         return made
 
 
-def _load() -> type[Egress]:
-    from belljar.egress import Egress
+def _load() -> ModuleType:
+    import belljar.egress
 
-    return Egress
+    return belljar.egress
+
+
+def _connections() -> int:
+    """How many a sandbox may have at once: two descriptors of this process each, which all sandboxes share."""
+    try:
+        import resource
+    except ImportError:
+        return MOST_CONNECTIONS
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_CONNECTIONS if files < 0 else max(FEWEST_CONNECTIONS, min(MOST_CONNECTIONS, files // SHARE))
 
 
 def _plain(text: object) -> str:

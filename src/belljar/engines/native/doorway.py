@@ -50,9 +50,14 @@ class Doorway:
 
     async def _hand_over(self) -> None:
         assert self._egress is not None
-        with contextlib.suppress(SandboxError):  # it was closed meanwhile
+        try:
             egress = await self._egress()
             self._leave = egress.listen(self._listener)
+        except Exception as failure:  # without a proxy there is no way out, and whoever waits is refused
+            self._listener.close()
+            if not isinstance(failure, SandboxError):  # that it was closed meanwhile is nothing to tell
+                context = {"message": "the way out of a sandbox could not be opened", "exception": failure}
+                asyncio.get_running_loop().call_exception_handler(context)
 
 
 def variables(hosts: Sequence[str]) -> dict[str, str]:
