@@ -7,7 +7,7 @@ import os
 
 ENGINES = ("auto", "native", "wasm", "container")
 
-_ENGINE_HELP = "what isolates the code; wasm and container are not in this version (default: auto)"
+_ENGINE_HELP = "what isolates the code: auto, native or wasm; container is not in this version (default: auto)"
 
 _DESCRIPTION = "Run any Python, under glass: a real sandbox, on your own machine."
 
