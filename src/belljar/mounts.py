@@ -19,6 +19,11 @@ TAKEN = frozenset({
     "workspace",
 })  # fmt: skip
 SYSTEM = ("/proc", "/sys", "/dev")
+NO_FILES = frozenset({
+    "autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs",
+    "fusectl", "hugetlbfs", "mqueue", "nsfs", "proc", "pstore", "rpc_pipefs", "securityfs", "selinuxfs", "sysfs",
+    "tracefs",
+})  # fmt: skip
 
 
 def checked_mounts(mounts: Mapping[str, str | PathLike[str]], settings: Settings) -> dict[str, str]:
@@ -85,6 +90,14 @@ def _is_of_the_system(path: Path, facts: os.stat_result) -> bool:
     """Whether it lies in /proc and the like, also where those are mounted elsewhere."""
     if any(path == Path(system) or Path(system) in path.parents for system in SYSTEM):
         return True
-    ordinary = os.stat(path.anchor).st_dev
-    devices = {os.stat(system).st_dev for system in SYSTEM if os.path.isdir(system)}
-    return facts.st_dev in devices - {ordinary}
+    device = f"{os.major(facts.st_dev)}:{os.minor(facts.st_dev)}"
+    return _file_systems().get(device) in NO_FILES
+
+
+def _file_systems() -> dict[str, str]:
+    """The kind of every file system that is mounted, by device; empty where that cannot be known."""
+    try:
+        rows = [line.split(" ") for line in Path("/proc/self/mountinfo").read_text("utf-8", "replace").splitlines()]
+    except OSError:
+        return {}
+    return {row[2]: row[row.index("-") + 1] for row in rows}

@@ -62,8 +62,8 @@ class AsyncSandbox:
         self.restored: CheckpointReport | None = None
         self._engine = engine
         self._limits = check_kind("limits", limits, Limits)
+        self._policy = check_kind("policy", policy, Policy)
         self._here = compose.local_host()
-        self._policy = check_policy(policy, self._here.settings)
         self._packages = self._check_packages(packages)
         self._python = check_text("python", python)
         if not isinstance(self._policy.packages, str):
@@ -73,6 +73,8 @@ class AsyncSandbox:
         self._session: Session | None = None
         self._starting = asyncio.Lock()
         self._closed = False
+        if self._policy.mounts:
+            self._policy = with_checked_mounts(self._policy, self._here.settings)
 
     @property
     def engine(self) -> str:
@@ -379,6 +381,13 @@ class Sandbox:
         return self._core._here.background.wait(coroutine)
 
 
+def with_checked_mounts(policy: Policy, settings: Settings) -> Policy:
+    """The policy with folders that may be mounted; the module that says so is imported only for those who have any."""
+    from belljar.mounts import checked_mounts
+
+    return replace(policy, mounts=checked_mounts(policy.mounts, settings))
+
+
 def open_checkpoint(checkpoint: Checkpoint | bytes, settings: Settings) -> Opened:
     """The parts of a checkpoint, once its signature was checked."""
     from belljar.state.checkpoint import Checkpoint
@@ -394,16 +403,6 @@ def restored_options(opened: Opened, options: SandboxOptions) -> SandboxOptions:
         "policy": Policy(packages=opened.header["policy"]),
     }
     return {**defaults, **options}
-
-
-def check_policy(given: object, settings: Settings) -> Policy:
-    """A policy whose mounts were looked at; the module that does so is imported only for those who have any."""
-    policy = check_kind("policy", given, Policy)
-    if not policy.mounts:
-        return policy
-    from belljar.mounts import checked_mounts
-
-    return replace(policy, mounts=checked_mounts(policy.mounts, settings))
 
 
 async def _next(events: AsyncGenerator[T, None]) -> T | None:

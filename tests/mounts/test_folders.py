@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import struct
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from belljar.engines.channel import BrokenProtocol
+from belljar.engines.base import ignore
+from belljar.engines.channel import BrokenProtocol, encode
 from belljar.engines.wasm.folders import MOST_BYTES, MOST_HANDLES, Folders
 from belljar.engines.wasm.mounts import Mounts
+from belljar.engines.wasm.python import PythonExchange
 from belljar.errors import StartFailed
 
 HOSTILE: list[Any] = [
@@ -140,6 +144,58 @@ def test_a_question_out_of_turn_breaks_the_protocol(vault: Path):
     (frame,) = asyncio.run(flood())
     size, tag, number = struct.unpack_from(">IBI", frame)
     assert (size, tag, number) == (len(frame) - 4, ord("A"), 7)
+
+
+OTHER_DISK = """
+import os, sys
+from pathlib import Path
+from belljar import InvalidRequest
+from belljar.engines.wasm.folders import Folders
+from belljar.mounts import check_folder
+from belljar.settings import Settings
+from belljar_jail import linux
+vault = Path(sys.argv[1])
+linux.unshare(linux.CLONE_NEWNS)
+linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
+linux.mount("disk", str(vault / "notes"), "tmpfs", 0, "size=1m")
+(vault / "notes/over").write_text("on another disk")
+(vault / "machine").mkdir()
+linux.mount("proc", str(vault / "machine"), "proc", 0)
+folders = Folders([os.path.realpath(vault)])
+for path in ("notes", "notes/over", "machine", "machine/self", "machine/1/environ"):
+    for act in ("look", "list", "open"):
+        print(folders.answer({"act": act, "mount": 0, "path": path})[0].get("failure"))
+for folder in ("machine", "machine/1"):
+    try:
+        check_folder(str(vault / folder), Settings.load())
+        print("mounted")
+    except InvalidRequest:
+        print("refused")
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can mount another disk")
+def test_other_disks_and_the_machines_own_file_systems_do_not_come_along(vault: Path):
+    done = subprocess.run([sys.executable, "-c", OTHER_DISK, str(vault)], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert set(done.stdout.split()) == {"refused"}
+
+
+@pytest.mark.parametrize("asks", [None, 7])
+def test_a_forged_question_ends_the_exchange_unless_it_belongs_to_a_request_with_mounts(asks: int | None):
+    async def forge() -> tuple[list[int], str | None]:
+        exchange, taken = PythonExchange(), []
+        if asks is not None:
+            exchange.on_question = lambda event: taken.append(event["number"])
+            exchange.open(asks, ignore)
+            exchange.take(encode({"type": "mount", "id": asks, "number": 1}))
+        exchange.take(encode({"type": "mount", "id": 0, "number": 2}))
+        return taken, exchange.ended.result()
+
+    taken, ended = asyncio.run(forge())
+    assert taken == ([] if asks is None else [1])
+    assert ended is not None
+    assert "broke the protocol" in ended
 
 
 def test_a_folder_that_is_a_link_by_now_is_refused(vault: Path):

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.reliability import traces
 
 from belljar import Sandbox
 
@@ -145,3 +146,21 @@ def test_sockets_and_pipes_of_the_folder_lead_nowhere(mounted: Sandbox, special:
     assert "reached" not in ran.value
     with pytest.raises(BlockingIOError):  # nobody came
         special.accept()
+
+
+def test_closing_lets_go_of_the_folder(mounted: Sandbox, vault: Path):
+    assert mounted.run("held = [open('/data/prices.csv') for _ in range(20)]").error is None
+    assert mounted.run("import os; walks = [os.scandir('/data') for _ in range(5)]").error is None
+    mounted.close()
+
+    def held() -> list[str]:
+        return [path for path in map(descriptor, os.listdir("/proc/self/fd")) if path.startswith(str(vault))]
+
+    assert traces.eventually(lambda: held() == []), held()
+
+
+def descriptor(name: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{name}")
+    except FileNotFoundError:
+        return ""

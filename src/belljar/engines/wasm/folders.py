@@ -42,7 +42,7 @@ class Folders:
         self._last = 0
         for folder in folders:
             try:
-                self._roots.append(_walk(os.open("/", WALK), [part for part in folder.split("/") if part], None))
+                self._roots.append(_walk(os.open("/", WALK), [part for part in folder.split("/") if part], True))
             except OSError as failure:
                 self.close()
                 raise StartFailed(f"{folder} cannot be shown to the sandbox: {failure.strerror}") from failure
@@ -83,21 +83,18 @@ class Folders:
     def _look(self, question: Question) -> tuple[str, int, float, str]:
         with self._place(question) as (folder, name):
             facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            _check_device(folder, facts)
             return _facts(facts, os.readlink(name, dir_fd=folder) if stat.S_ISLNK(facts.st_mode) else "")
 
     def _folder(self, question: Question) -> int:
         with self._place(question) as (folder, name):
-            return os.open(name, os.O_RDONLY | FOLDER, dir_fd=folder)
+            return _opened(name, os.O_RDONLY | FOLDER, folder, stat.S_IFDIR)
 
     def _open(self, question: Question) -> int:
         with self._place(question) as (folder, name):
             if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
                 raise PermissionError(errno.EACCES, "not a regular file")
-            file = os.open(name, READ, dir_fd=folder)
-        if not stat.S_ISREG(os.fstat(file).st_mode):  # it was another one a moment ago
-            os.close(file)
-            raise PermissionError(errno.EACCES, "not a regular file")
-        return file
+            return _opened(name, READ, folder, stat.S_IFREG)
 
     @contextlib.contextmanager
     def _place(self, question: Question) -> Iterator[tuple[int, str]]:
@@ -108,7 +105,7 @@ class Folders:
         *parts, name = path.split("/") if path else ["."]
         if any(part in ("", ".", "..") for part in parts) or (path and name in ("", ".", "..")):
             raise ValueError(path)
-        folder = _walk(os.dup(root), parts, os.fstat(root).st_dev)
+        folder = _walk(os.dup(root), parts)
         try:
             yield folder, name
         finally:
@@ -169,19 +166,36 @@ class Listing:
         os.close(self._folder)
 
 
-def _walk(folder: int, parts: list[str], device: int | None) -> int:
-    """Go down from a folder that is held, and let go of it; to no other file system, unless `device` is None."""
+def _walk(folder: int, parts: list[str], anywhere: bool = False) -> int:
+    """Go down from a folder that is held, and let go of it; unless `anywhere`, to no other file system."""
     try:
         for part in parts:
-            deeper = os.open(part, WALK, dir_fd=folder)
+            deeper = os.open(part, WALK, dir_fd=folder) if anywhere else _opened(part, WALK, folder, stat.S_IFDIR)
             os.close(folder)
             folder = deeper
-            if device is not None and os.fstat(folder).st_dev != device:
-                raise OSError(errno.EXDEV, "another file system")
     except BaseException:
         os.close(folder)
         raise
     return folder
+
+
+def _opened(name: str, flags: int, folder: int, kind: int) -> int:
+    """Something of a folder, if it still is what it was a moment ago, and on the same file system."""
+    opened = os.open(name, flags | getattr(os, "O_CLOEXEC", 0), dir_fd=folder)
+    try:
+        facts = os.fstat(opened)
+        _check_device(folder, facts)
+        if stat.S_IFMT(facts.st_mode) != kind:
+            raise PermissionError(errno.EACCES, "another kind of file")
+    except BaseException:
+        os.close(opened)
+        raise
+    return opened
+
+
+def _check_device(folder: int, facts: os.stat_result) -> None:
+    if facts.st_dev != os.fstat(folder).st_dev:
+        raise OSError(errno.EXDEV, "another file system")
 
 
 def _facts(facts: os.stat_result, target: str = "") -> tuple[str, int, float, str]:
