@@ -62,15 +62,15 @@ def engine(request: pytest.FixtureRequest, forge: Forge, apart: LocalHost, nativ
 
 
 def test_a_repository_is_built_in_a_sandbox_and_installed(engine: str, forge: Forge, shop: Shop) -> None:
-    shop.sell(wheel("plough", "1.0", {"plough.py": "depth = 3"}))
-    before = "import plough; open('field.py', 'w').write(f'x = {plough.depth}')"
-    first = project("field", "1.0", {"before.py": before}, requires='["plough>=1"]')
+    shop.sell(wheel("plough", "1.0", {"plough.py": "depth = 3"}), wheel("numpy", "0.1", {"numpy.py": "own = 4"}))
+    before = "import plough, numpy; open('field.py', 'w').write(f'x = {plough.depth + numpy.own}')"
+    first = project("field", "1.0", {"before.py": before}, requires='["plough>=1", "numpy==0.1"]')
     address = forge.commit("open", first, tag="v1")
     forge.commit("open", {"NAME": "field 2.0"})
     with Sandbox(engine) as sandbox:
         sandbox.run("kept = 1")
         assert sandbox.install(f"{address}@v1") == ["field==1.0"]
-        assert sandbox.run("import field; [kept, field.x]").value == [1, 3]
+        assert sandbox.run("import field; [kept, field.x]").value == [1, 7]
         assert sandbox.run("__import__('importlib.util').util.find_spec('plough')").value is None
     with Sandbox(engine, packages=[f"field @ {address}"]) as sandbox:
         ran = sandbox.run("import field, os; ['direct_url.json' in os.listdir(folder) for folder in"

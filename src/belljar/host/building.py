@@ -88,9 +88,9 @@ async def _build(
 ) -> tuple[str, bytes]:  # fmt: skip
     """Name and bytes of a wheel. The source runs in this sandbox only, which has no network and no secrets."""
     native = host.registry.get("native")
-    if engine is not native:
-        environment = await asyncio.to_thread(native.environment, Policy())
-    spec = Spec(str(uuid.uuid4()), environment.ground, Limits(**LIMITS))
+    python = str(environment.python) if engine is native else None
+    alone = await asyncio.to_thread(native.environment, Policy(packages="none"), None, python)
+    spec = Spec(str(uuid.uuid4()), alone, Limits(**LIMITS))
     try:
         session = await host.create(native.name, spec)
     except EngineUnavailable as failure:
@@ -100,7 +100,8 @@ async def _build(
     try:
         archive = f"archive{'.zip' if source.suffix == '.zip' else '.tar.gz'}"
         await session.process.workspace.write(archive, (await asyncio.to_thread(source.read_bytes),))
-        await _run(session, RECIPE.read_text("utf-8"), budget)
+        if (await _run(session, RECIPE.read_text("utf-8") + "\nHAS_TOML", budget)).value is not True:
+            await _bring(session, ["tomli"])
         await _bring(session, (await _run(session, f"unpack({archive!r})", budget)).value)
         await _bring(session, (await _run(session, "needs()", budget)).value)
         name = (await _run(session, "build()", budget)).value
