@@ -7,6 +7,8 @@ import asyncio
 import json
 from pathlib import Path
 
+from tests.shop import wheel
+
 from belljar import AsyncSandbox
 from belljar.engines.conformance import CASES
 
@@ -123,6 +125,14 @@ def test_b16_completion_knows_modules_and_the_users_own_objects(fresh):
     assert completed("math.sq") == ["math.sqrt"]
     assert {"car.drive", "car.wheels"} <= set(completed("car."))
     assert completed("import json\njson.dum") == ["import json\njson.dump", "import json\njson.dumps"]
+
+
+def test_b18_a_package_of_ones_own_comes_from_an_index_or_as_an_uploaded_wheel(shop, fresh):
+    shop.sell(wheel("satsuma", "1.2", {"satsuma.py": "v = 12"}))
+    assert fresh.install("satsuma") == ["satsuma==1.2"]
+    name, content = wheel("ugli", "3.4", {"ugli.py": "v = 34"})
+    fresh.files.write(name, content)
+    assert fresh.run(f"import sys, satsuma\nsys.path.insert(0, {name!r})\nimport ugli\nsatsuma.v + ugli.v").value == 46
 
 
 def test_b21_quotes_docstrings_unicode_and_backslashes_survive(shared):

@@ -162,6 +162,14 @@ def test_c22_a_missing_module_is_module_not_found(shop):
     assert "there is no package 'no-such-module-xyz' on the package index" in ex.error.hint
 
 
+def test_c23_a_package_that_does_not_exist_is_package_install_failed(shop):
+    with Sandbox() as sandbox:
+        sandbox.run("kept = 1")
+        ex = sandbox.run("print('never')", packages=["no-such-pkg-xyz"])
+        assert (ex.error.code, "no-such-pkg-xyz" in ex.error.value, ex.stdout) == ("PACKAGE_INSTALL_FAILED", True, "")
+        assert sandbox.run("kept").value == 1
+
+
 def test_c24_a_loop_ends_at_its_timeout(shared):
     started = time.monotonic()
     ex = shared.run("while True: pass", timeout=2)
