@@ -29,7 +29,7 @@ _len, _ValueError = len, ValueError
 
 
 def prepare(science: bool | None = None) -> None:
-    """Do what is the same in every sandbox, so that a snapshot has it: the kernel, what HTTP clients need, the science stack.
+    """Do what is the same in every sandbox, so that a snapshot has it: the kernel, HTTP clients, the science stack.
 
     Where there is no snapshot (None) nothing is imported ahead.
     """

@@ -187,7 +187,8 @@ async with httpx.AsyncClient(timeout=None) as client:
     waiting = asyncio.create_task(name_of(fetch.later(fetch.answered())))
     await asyncio.sleep(0.1)
     fetch.close()
-    [late, await waiting, (await client.get(url + '/on')).text]""")
+    found = [late, await waiting, (await client.get(url + '/on')).text]
+found""")
     assert ran.value == ["TimeoutError", "ConnectionError", "/on"], ran.error
 
 
