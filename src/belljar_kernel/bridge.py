@@ -28,13 +28,16 @@ _send: Callable[[str], None]
 _len, _ValueError = len, ValueError
 
 
-def prepare(science: bool = False) -> None:
-    """Do what is the same in every sandbox, so that a snapshot has it: the kernel and, if asked, the science stack."""
+def prepare(science: bool | None = None) -> None:
+    """Do what is the same in every sandbox, so that a snapshot has it: the kernel, HTTP clients, the science stack.
+
+    Where there is no snapshot (None) nothing is imported ahead.
+    """
     global _kernel
     _tidy_path()
     waiting.install()
     offline.install()
-    for name in (*CLIENTS, *(SCIENCE if science else ())):
+    for name in () if science is None else (*CLIENTS, *(SCIENCE if science else ())):
         importlib.import_module(name)
     if science:
         _draw()

@@ -196,6 +196,7 @@ class Fetch:
             if not self._is_over:
                 self._is_over, self._failure = True, ("closed", "the response was closed")
                 self._tell("fetch_close", {})
+            self._wake()
 
     def __del__(self) -> None:
         try:
@@ -220,6 +221,9 @@ class Fetch:
         elif kind == b"F":
             told = json.loads(data)
             self._is_over, self._failure = True, (told["kind"], told["message"])
+        self._wake()
+
+    def _wake(self) -> None:
         for arrival in self._waiting:
             if not arrival.done():
                 arrival.set_result(None)

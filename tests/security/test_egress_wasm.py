@@ -244,7 +244,10 @@ def test_an_answer_too_long_is_refused_and_a_silent_host_ends_with_the_run(attac
 )
 def test_a_forged_event_ends_this_python_and_nothing_else(attacker: Sandbox, web: Web, forgery: str):
     url = f"http://example.test:{web.port}/"
-    ran = attacker.run(f"{forgery}\nimport time\ntime.sleep(5)", args=url)
+    release = threading.Event()
+    web.answers["/open"] = lambda: (release.wait(20), (200, {}, b"late"))[1]
+    ran = attacker.run(f"{forgery}\nimport time\ntime.sleep(5)", args=f"{url}open")
+    release.set()
     assert (ran.status, ran.state) == ("crashed", "reset")
     assert attacker.run(PRELUDE).state == "reset"
     assert tried(attacker, f"got({url!r})") == "hello /"

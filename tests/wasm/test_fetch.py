@@ -175,6 +175,23 @@ async with httpx.AsyncClient() as client:
     assert origin.seen.most_at_once >= 4
 
 
+def test_what_is_closed_or_cancelled_is_waited_for_no_longer(online: Sandbox):
+    ran = online.run("""
+from belljar_kernel.fetch import Fetch
+async def name_of(waiting):
+    try: await waiting
+    except Exception as error: return type(error).__name__
+async with httpx.AsyncClient(timeout=None) as client:
+    late = await name_of(asyncio.wait_for(client.get(url + '/slow/3'), 0.1))
+    fetch = Fetch('GET', url + '/slow/3')
+    waiting = asyncio.create_task(name_of(fetch.later(fetch.answered())))
+    await asyncio.sleep(0.1)
+    fetch.close()
+    found = [late, await waiting, (await client.get(url + '/on')).text]
+found""")
+    assert ran.value == ["TimeoutError", "ConnectionError", "/on"], ran.error
+
+
 def test_an_interrupt_ends_the_wait_for_a_response_and_keeps_the_state(online: Sandbox):
     for wait in ("requests.get(url + '/slow/5')", "await pyfetch(url + '/slow/5')"):
         ran = interrupted(online, f"kept = 41\nprint('on', flush=True)\n{wait}")
