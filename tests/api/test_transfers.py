@@ -127,8 +127,10 @@ def test_of_several_files_each_has_its_own_error(roomy: Sandbox):
 def test_files_of_a_run_that_crashed_are_reported_too(roomy: Sandbox):
     roomy.files.write("before.txt", "old")
     roomy.run("import time; time.sleep(0.05)")
-    ran = roomy.run("import os\nos.makedirs('out')\nn = open('out/half.csv', 'w').write('a,b')\nos.abort()")
+    ran = roomy.run(
+        "import os\nos.makedirs('out')\nn = open('out/half.csv', 'w').write('a,b')\nos.abort()", files={"given": "x"}
+    )
     assert (ran.status, ran.files) == ("crashed", [ChangedFile("out/half.csv", 3, "text/csv")])
     after = roomy.run("n = open('next.txt', 'w').write('1')")
     assert (after.state, [file.path for file in after.files]) == ("reset", ["next.txt"])
-    assert [entry.path for entry in roomy.files.list()] == ["before.txt", "next.txt", "out", "out/half.csv"]
+    assert [entry.path for entry in roomy.files.list()] == ["before.txt", "given", "next.txt", "out", "out/half.csv"]

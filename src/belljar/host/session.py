@@ -176,7 +176,7 @@ class Session:
         before = self.process.sample()
         stop = self._stop = Stop()
         recorder.on_failure = lambda: self._begin_stop("listener")
-        started, since = time.perf_counter(), time.time() - CLOCK_STEP_S
+        started, began = time.perf_counter(), time.time()
         self._is_running = True
         deadline = loop.call_later(run.timeout_s, self._begin_stop, "deadline")
         try:
@@ -200,12 +200,14 @@ class Session:
         after = self.process.sample()
         execution.usage = Usage(time.perf_counter() - started, after.cpu_s - before.cpu_s, after.peak_memory_bytes)
         if not self.process.alive:
-            await self._find_files(recorder, since)
+            await self._find_files(recorder, run, began)
 
-    async def _find_files(self, recorder: Recorder, since: float) -> None:
-        """The files that a run left whose Python cannot tell them any more."""
+    async def _find_files(self, recorder: Recorder, run: Run, began: float) -> None:
+        """The files that a run left whose Python cannot tell them any more, without those that it was given before."""
         with contextlib.suppress(SandboxError):
-            recorder.find_files(await self.process.workspace.list("", MAX_ENTRIES), since)
+            listing = await self.process.workspace.list("", MAX_ENTRIES)
+            since = {False: began - CLOCK_STEP_S, True: began}
+            recorder.find_files([entry for entry in listing if entry.modified >= since[entry.path in run.files]])
 
     async def _explain(self, execution: Execution) -> None:
         """What to do about an import that failed is known outside only."""
