@@ -106,7 +106,7 @@ def test_a_file_that_is_mostly_holes_costs_no_more_than_the_disk(roomy: Sandbox,
     assert roomy.files.download("sparse", tmp_path / "sparse").stat().st_size == 20 * MB
     workspace, taken = roomy._core._session.process.workspace, []
     with pytest.raises(FileTooLarge):
-        roomy._wait(roomy._core._there(lambda _: workspace.read("sparse", MB, taken.append)))
+        roomy._wait(roomy._core._there(lambda _: workspace.read_into("sparse", MB, taken.append)))
     assert sum(map(len, taken)) <= MB
 
 

@@ -87,7 +87,7 @@ class Session:
         async with self._turn:
             state, reason = await self._revive()
             for path, data in run.files.items():
-                await self.process.workspace.write(path, (data,))
+                await self.process.workspace.write(path, data)
             installed, failure = await self._supply_for(run)
             self.count += 1
             execution = Execution(
