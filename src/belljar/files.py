@@ -40,7 +40,7 @@ class AsyncFiles:
             FileError: when the path is refused or the workspace is full.
         """
         name, content = plain_path(path), as_bytes(path, data)
-        await self._sandbox._there(lambda session: session.process.workspace.write(name, (content,)))
+        await self._sandbox._there(lambda session: session.process.workspace.write(name, content))
 
     async def write_all(self, files: Mapping[str, Content]) -> dict[str, SandboxError]:
         """Write several files, each whatever becomes of the others; the failures by path, none when all was written."""
@@ -56,9 +56,7 @@ class AsyncFiles:
             FileError: when it is missing, too large, or not a regular file of the workspace.
         """
         name = plain_path(path)
-        content = bytearray()
-        await self._sandbox._there(lambda session: session.process.workspace.read(name, MAX_READ_BYTES, content.extend))
-        return bytes(content)
+        return await self._sandbox._there(lambda session: session.process.workspace.read(name, MAX_READ_BYTES))
 
     async def read_all(self, paths: Iterable[str]) -> dict[str, bytes | SandboxError]:
         """The bytes of several files by path; of one that could not be read, why."""
@@ -145,7 +143,7 @@ class Files:
 async def _upload(workspace: Workspace, local: Path, name: str) -> None:
     file = await asyncio.to_thread(_open_local, local)
     try:
-        await workspace.write(name, _pieces(file, local))
+        await workspace.write_from(name, _pieces(file, local))
     finally:
         file.close()
 
@@ -171,7 +169,7 @@ async def _download(session: Session, name: str, local: Path) -> None:
     fresh = place.with_name(f".belljar-{os.urandom(6).hex()}") if place.is_file() or not place.exists() else place
     try:
         with await asyncio.to_thread(open, fresh, "wb") as file:
-            await session.process.workspace.read(name, largest, partial(_write_local, file, local))
+            await session.process.workspace.read_into(name, largest, partial(_write_local, file, local))
         os.replace(fresh, place)
     except OSError as failure:
         if isinstance(failure, SandboxError):

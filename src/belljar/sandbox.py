@@ -271,7 +271,7 @@ class AsyncSandbox:
         session = await self._here.host.create(engine.name, spec)
         try:
             for path, data in self._first_files.items():
-                await session.process.workspace.write(path, (data,))
+                await session.process.workspace.write(path, data)
             if self._closed:
                 raise SandboxClosed("this sandbox was closed while it started")
         except BaseException:

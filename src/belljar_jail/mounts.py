@@ -62,6 +62,9 @@ def _show(tree: int, at: str, place: str) -> None:
     linux.move_mount(tree, LOWER)
     try:
         linux.mount("mount", at, "overlay", READ_ONLY, f"lowerdir={LOWER}:{EMPTY}")
+    except OSError as failure:
+        why = f"the file system of the folder for {place} cannot be shown through an overlay: {failure.strerror}"
+        raise OSError(failure.errno, why) from None
     finally:
         linux.umount(LOWER)
     if not os.access(at, os.R_OK | os.X_OK):

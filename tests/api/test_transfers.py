@@ -106,7 +106,7 @@ def test_a_file_that_is_mostly_holes_costs_no_more_than_the_disk(roomy: Sandbox,
     assert roomy.files.download("sparse", tmp_path / "sparse").stat().st_size == 20 * MB
     workspace, taken = roomy._core._session.process.workspace, []
     with pytest.raises(FileTooLarge):
-        roomy._wait(roomy._core._there(lambda _: workspace.read("sparse", MB, taken.append)))
+        roomy._wait(roomy._core._there(lambda _: workspace.read_into("sparse", MB, taken.append)))
     assert sum(map(len, taken)) <= MB
 
 
@@ -127,8 +127,10 @@ def test_of_several_files_each_has_its_own_error(roomy: Sandbox):
 def test_files_of_a_run_that_crashed_are_reported_too(roomy: Sandbox):
     roomy.files.write("before.txt", "old")
     roomy.run("import time; time.sleep(0.05)")
-    ran = roomy.run("import os\nos.makedirs('out')\nn = open('out/half.csv', 'w').write('a,b')\nos.abort()")
+    ran = roomy.run(
+        "import os\nos.makedirs('out')\nn = open('out/half.csv', 'w').write('a,b')\nos.abort()", files={"given": "x"}
+    )
     assert (ran.status, ran.files) == ("crashed", [ChangedFile("out/half.csv", 3, "text/csv")])
     after = roomy.run("n = open('next.txt', 'w').write('1')")
     assert (after.state, [file.path for file in after.files]) == ("reset", ["next.txt"])
-    assert [entry.path for entry in roomy.files.list()] == ["before.txt", "next.txt", "out", "out/half.csv"]
+    assert [entry.path for entry in roomy.files.list()] == ["before.txt", "given", "next.txt", "out", "out/half.csv"]

@@ -105,6 +105,17 @@ def test_what_the_host_changes_is_seen_also_after_a_reset_and_a_crash(mounted: S
     assert mounted.run(look).value == now
 
 
+def test_a_run_that_waits_for_a_file_sees_it_come(mounted: Sandbox, vault: Path):
+    timer = threading.Timer(0.3, (vault / "signal").write_text, ["go"])
+    timer.start()
+    ran = mounted.run(
+        "import os, time\nwhile not os.path.exists('/data/signal'): time.sleep(0.05)\nopen('/data/signal').read()",
+        timeout=60,
+    )
+    timer.join()
+    assert (ran.status, ran.value) == ("ok", "go")
+
+
 def test_a_folder_that_is_swapped_for_a_link_while_it_is_read_leads_nowhere(
     mounted: Sandbox, vault: Path, tmp_path: Path
 ):

@@ -102,22 +102,28 @@ class KernelExited(Exception):
 class Workspace(Protocol):
     """The sandbox's files. Paths are relative to `/workspace` and already checked to be plain."""
 
-    async def write(self, path: str, pieces: Iterable[bytes]) -> None:
-        """Create or replace a file, with its parents. The pieces are asked for one by one, and not on the loop.
+    async def write(self, path: str, data: bytes) -> None:
+        """Create or replace a file, with its parents.
 
         Raises:
             PathRefused: when the guest turned a part of the path into a way out.
             DiskFull: when it does not fit; nothing is left half-written.
         """
 
-    async def read(self, path: str, max_bytes: int, sink: Sink) -> None:
-        """Give the content of a regular file to `sink`, piece by piece, and not on the loop.
+    async def write_from(self, path: str, pieces: Iterable[bytes]) -> None:
+        """The same with pieces, which are asked for one by one, and not on the loop."""
+
+    async def read(self, path: str, max_bytes: int) -> bytes:
+        """The content of a regular file.
 
         Raises:
             FileMissing: when there is none.
             FileTooLarge: over `max_bytes`.
             PathRefused: when it is not a regular file beneath the workspace.
         """
+
+    async def read_into(self, path: str, max_bytes: int, sink: Sink) -> None:
+        """The same, given to `sink` piece by piece, and not on the loop."""
 
     async def list(self, path: str, max_entries: int) -> Listing:
         """Everything beneath a folder, depth first and sorted by name; links are listed, not followed."""

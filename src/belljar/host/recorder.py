@@ -64,9 +64,9 @@ class Recorder:
         execution.truncated = execution.truncated or done.get("truncated") is True
         execution.files = _files(done.get("files"))
 
-    def find_files(self, listing: Listing, since: float) -> None:
-        """Take the files that are as new as that."""
-        files = [entry for entry in listing if entry.type == "file" and entry.modified >= since]
+    def find_files(self, listing: Listing) -> None:
+        """Take what the workspace has instead of what the final event would have told."""
+        files = [entry for entry in listing if entry.type == "file"]
         self.execution.files = [ChangedFile(entry.path, entry.size, _mime(entry.path)) for entry in files[:MAX_FILES]]
 
     def _output(self, event: Event) -> Event | None:

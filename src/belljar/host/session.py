@@ -92,7 +92,7 @@ class Session:
         async with self._turn:
             state, reason = await self._revive()
             for path, data in run.files.items():
-                await self.process.workspace.write(path, (data,))
+                await self.process.workspace.write(path, data)
             installed, failure = await self._supply_for(run)
             self.count += 1
             execution = Execution(
@@ -185,7 +185,7 @@ class Session:
         stop = self._stop = Stop()
         recorder.on_failure = lambda: self._begin_stop("listener")
         recorder.on_denial = self.network.note_event
-        started, since = time.perf_counter(), time.time() - CLOCK_STEP_S
+        started, began = time.perf_counter(), time.time()
         self._is_running = True
         deadline = loop.call_later(run.timeout_s, self._begin_stop, "deadline")
         try:
@@ -210,12 +210,14 @@ class Session:
         after = self.process.sample()
         execution.usage = Usage(time.perf_counter() - started, after.cpu_s - before.cpu_s, after.peak_memory_bytes)
         if not self.process.alive:
-            await self._find_files(recorder, since)
+            await self._find_files(recorder, run, began)
 
-    async def _find_files(self, recorder: Recorder, since: float) -> None:
-        """The files that a run left whose Python cannot tell them any more."""
+    async def _find_files(self, recorder: Recorder, run: Run, began: float) -> None:
+        """The files that a run left whose Python cannot tell them any more, without those that it was given before."""
         with contextlib.suppress(SandboxError):
-            recorder.find_files(await self.process.workspace.list("", MAX_ENTRIES), since)
+            listing = await self.process.workspace.list("", MAX_ENTRIES)
+            since = {False: began - CLOCK_STEP_S, True: began}
+            recorder.find_files([entry for entry in listing if entry.modified >= since[entry.path in run.files]])
 
     async def _explain(self, execution: Execution) -> None:
         """What to do about an import that failed is known outside only."""

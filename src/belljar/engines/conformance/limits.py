@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from belljar.engines import exits
 from belljar.engines.conformance.case import Case, Interrupted, Raises, Read, case, run
 from belljar.engines.conformance.expect import HEADER, Expected, error, file, frame, ok
-from belljar.execution import Execution, Logs, Status
+from belljar.execution import ChangedFile, Execution, Logs, Status
 
 INVALID = Raises("InvalidRequest", ("timeout",))
 RESET: dict[str, Any] = {"state": "reset", "state_reason": "Belljar's own sentence"}
@@ -26,16 +27,17 @@ def stopped(status: Status, line: int | None = None, source: str = "", stdout: s
     return Expected(execution, (told.name, told.value, line, told.code), traceback=traceback)
 
 
-def killed(stdout: str = "") -> Expected:
+def killed(stdout: str = "", files: Sequence[ChangedFile] = ()) -> Expected:
     """The code did not stop at its limit of one second, and was killed."""
     told = exits.timed_out(1, killed=True)
-    execution = Execution(status="timeout", logs=Logs([stdout]), exit_code=exits.TIMEOUT_EXIT, **RESET)
+    code = exits.TIMEOUT_EXIT
+    execution = Execution(status="timeout", logs=Logs([stdout]), exit_code=code, files=[*files], **RESET)
     return Expected(execution, (told.name, told.value, None, told.code), traceback="", echoed=False)
 
 
-def crashed(value: str, exit_code: int, stdout: str = "") -> Expected:
+def crashed(value: str, exit_code: int, stdout: str = "", files: Sequence[ChangedFile] = ()) -> Expected:
     """The interpreter ended by itself."""
-    execution = Execution(status="crashed", logs=Logs([stdout]), exit_code=exit_code, **RESET)
+    execution = Execution(status="crashed", logs=Logs([stdout]), exit_code=exit_code, files=[*files], **RESET)
     return Expected(execution, ("KernelCrashed", value, None, "CRASHED"), traceback="", echoed=False)
 
 
@@ -44,9 +46,9 @@ def by_signal(name: str, number: int) -> Expected:
     return crashed(f"the sandbox's Python was ended by {name}; native code in it may be at fault", 128 + number)
 
 
-def by_exit(code: int, stdout: str = "") -> Expected:
+def by_exit(code: int, stdout: str = "", files: Sequence[ChangedFile] = ()) -> Expected:
     """The interpreter was ended by the code."""
-    return crashed(f"the code ended the sandbox's Python itself, with exit code {code}", code, stdout)
+    return crashed(f"the code ended the sandbox's Python itself, with exit code {code}", code, stdout, files)
 
 
 CASES: list[Case] = [
@@ -69,7 +71,7 @@ CASES: list[Case] = [
         run(
             "import time\nx = 5\nk = open('f.txt', 'w').write('kept')\nprint('on')\n"
             "while True:\n    try: time.sleep(60)\n    except BaseException: pass",
-            killed("on\n"),
+            killed("on\n", files=[file("f.txt", 4)]),
             timeout=1,
         ),
         run("'x' in globals()", ok(text="False", value=False, **RESET)),
@@ -210,8 +212,11 @@ CASES: list[Case] = [
         run("1", ok(text="1", value=1, **RESET)),
     ),
     case(
-        "a crash keeps the files",
-        run("import os\nk = open('f.txt', 'w').write('kept')\nos._exit(1)", by_exit(1)),
+        "a crash keeps the files, and they are reported",
+        run(
+            "import os\nk = open('f.txt', 'w').write('kept')\nos._exit(1)",
+            by_exit(1, files=[file("f.txt", 4)]),
+        ),
         Read("f.txt", b"kept"),
     ),
     case(

@@ -27,6 +27,7 @@ from belljar_kernel import PROTOCOL, digest
 FindJail = Callable[[], Awaitable[Jail]]
 
 OPEN_FILES_INSIDE = 1024
+REFRESH_S = 1.0
 
 
 class NativeProcess:
@@ -90,8 +91,7 @@ class NativeProcess:
             raise KernelExited(await self._exit_facts())
         self._request_ids += 1
         self._oom_kills = self.group.out_of_memory_kills() if self.group else 0
-        if self._mounts and request["type"] == "run":
-            await self._refresh()
+        is_fresh = await self._refreshing() if self._mounts and request["type"] == "run" else None
         try:
             done = await kernel.ask(self._request_ids, request, on_event)
             if done is None:
@@ -104,6 +104,9 @@ class NativeProcess:
         except BaseException:
             kernel.on_event = None
             raise
+        finally:
+            if is_fresh is not None:
+                is_fresh.cancel()
         kernel.on_event = None
         return done
 
@@ -231,14 +234,23 @@ class NativeProcess:
         if self._egress is not None and self.keeper is not None and self.keeper.doorway is not None:
             self.keeper.doorway.open(self._egress)
 
-    async def _refresh(self) -> None:
-        """What changed in mounted folders since the last run is seen by the next."""
+    async def _refreshing(self) -> asyncio.Task[None]:
+        """Have the sandbox see what changed in mounted folders, now and every second while a run goes on."""
         assert self.keeper is not None
+        keeper = self.keeper
+
+        async def refresh() -> None:
+            while True:
+                await asyncio.sleep(REFRESH_S)
+                with contextlib.suppress(StartFailed):
+                    await keeper.refresh_mounts()
+
         try:
-            await self.keeper.refresh_mounts()
+            await keeper.refresh_mounts()
         except StartFailed:
-            if self.keeper.alive:  # else the kernel has ended with it, which is told in another way
+            if keeper.alive:  # else the kernel has ended with it, which is told in another way
                 raise
+        return asyncio.get_running_loop().create_task(refresh())
 
     def _open_kernel(self) -> Link | None:
         """The kernel, unless its end is known already."""

@@ -32,12 +32,22 @@ class DescriptorWorkspace:
         self.descriptor = descriptor
         self.owner = owner  # the host id that the sandbox's own files have; None when it is ours
 
-    async def write(self, path: str, pieces: Iterable[bytes]) -> None:
+    async def write(self, path: str, data: bytes) -> None:
         """Create or replace a file, with its parents."""
+        await self.write_from(path, (data,))
+
+    async def write_from(self, path: str, pieces: Iterable[bytes]) -> None:
+        """The same, piece by piece."""
         await self._off_loop(_write, path, pieces, self.owner)
 
-    async def read(self, path: str, max_bytes: int, sink: Sink) -> None:
-        """Give the content of a regular file to `sink`."""
+    async def read(self, path: str, max_bytes: int) -> bytes:
+        """The content of a regular file."""
+        content = bytearray()
+        await self.read_into(path, max_bytes, content.extend)
+        return bytes(content)
+
+    async def read_into(self, path: str, max_bytes: int, sink: Sink) -> None:
+        """The same, piece by piece."""
         await self._off_loop(_read, path, max_bytes, sink)
 
     async def list(self, path: str, max_entries: int) -> Listing:

@@ -28,8 +28,12 @@ class MemoryWorkspace:
         self._writing = asyncio.Lock()
         self._clean: asyncio.Future[None] | None = None
 
-    async def write(self, path: str, pieces: Iterable[bytes]) -> None:
+    async def write(self, path: str, data: bytes) -> None:
         """Create or replace a file, with its parents."""
+        await self.write_from(path, (data,))
+
+    async def write_from(self, path: str, pieces: Iterable[bytes]) -> None:
+        """The same, piece by piece."""
         fresh = f".belljar-{secrets.token_hex(6)}"
         coming = _parts(pieces)
         async with self._writing:
@@ -49,8 +53,14 @@ class MemoryWorkspace:
                 self._clean = asyncio.ensure_future(self._forget(f"{folder}/{fresh}".lstrip("/")))
                 raise
 
-    async def read(self, path: str, max_bytes: int, sink: Sink) -> None:
-        """Give the content of a regular file to `sink`."""
+    async def read(self, path: str, max_bytes: int) -> bytes:
+        """The content of a regular file."""
+        content = bytearray()
+        await self.read_into(path, max_bytes, content.extend)
+        return bytes(content)
+
+    async def read_into(self, path: str, max_bytes: int, sink: Sink) -> None:
+        """The same, piece by piece."""
         size = 0
         while True:
             answer = await self._request("file_read", path, offset=size, max=max_bytes)
