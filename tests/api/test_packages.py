@@ -12,6 +12,10 @@ from belljar.compose import LocalHost
 from belljar.host.supply import names_at_a_glance
 
 Make = Callable[..., Sandbox]
+# The host's part is the same for every engine; on wasm a few tests are enough, and the rest takes long.
+mostly_native = pytest.mark.parametrize(
+    "engine", ["native", pytest.param("wasm", marks=pytest.mark.long)], indirect=True
+)
 
 
 @pytest.fixture(scope="module", params=["native", "wasm"])
@@ -57,6 +61,7 @@ def make(engine: str, shop: Shop) -> Iterator[Make]:
         sandbox.close()
 
 
+@mostly_native
 def test_a_sandbox_is_made_with_packages_and_another_one_has_none_of_them(make: Make, shop: Shop) -> None:
     shop.sell(wheel("almond", "1.2", {"almond/__init__.py": "taste = 'sweet'"}))
     assert make(packages=["almond"]).run("import almond; almond.taste").value == "sweet"
@@ -85,6 +90,7 @@ def test_packages_survive_a_reset_and_a_crash(make: Make, shop: Shop) -> None:
     assert sandbox.run("import cedar; cedar.x").value == 3
 
 
+@mostly_native
 def test_a_second_installation_leaves_the_first_in_place(make: Make, shop: Shop) -> None:
     shop.sell(wheel("dogwood", "1.0", {"dogwood.py": "x = 4"}), wheel("ebony", "1.0", {"ebony.py": "x = 5"}))
     sandbox = make(packages=["dogwood"])
@@ -99,6 +105,7 @@ def test_a_run_brings_its_packages_and_says_which(live: Sandbox, shop: Shop) -> 
     assert (ran.value, ran.packages_installed, ran.error) == (6, ["fir==1.0"], None)
 
 
+@mostly_native
 def test_a_run_whose_packages_cannot_be_had_does_not_run(live: Sandbox, shop: Shop) -> None:
     live.run("x = 1")
     ran = live.run("x = 2", packages=["unheard-of"])
@@ -107,6 +114,7 @@ def test_a_run_whose_packages_cannot_be_had_does_not_run(live: Sandbox, shop: Sh
     assert live.run("x").value == 1
 
 
+@mostly_native
 def test_install_and_a_new_sandbox_raise_instead(make: Make, live: Sandbox, shop: Shop) -> None:
     with pytest.raises(PackageError, match="there is no package 'unheard-of' on the package index"):
         live.install("unheard-of")
@@ -131,6 +139,7 @@ def test_an_import_that_cannot_be_had_runs_and_says_why(live: Sandbox, shop: Sho
     assert "there is no package 'unheard-of' on the package index" in ran.error.hint
 
 
+@mostly_native
 def test_one_import_that_cannot_be_had_does_not_keep_the_others_back(live: Sandbox, shop: Shop) -> None:
     shop.sell(wheel("hazel", "1.0", {"hazel.py": "x = 10"}))
     ran = live.run("import hazel\ntry:\n    import unheard_of\nexcept ImportError:\n    pass\nhazel.x")
@@ -147,6 +156,7 @@ def test_a_module_of_the_workspace_is_not_looked_for_on_the_index(live: Sandbox,
     assert shop.asked == []
 
 
+@mostly_native
 @pytest.mark.parametrize("name", ["pandsa", "reqeusts", "numpyy"])
 def test_what_looks_like_a_typo_is_not_installed(live: Sandbox, shop: Shop, name: str) -> None:
     shop.sell(wheel(name, "1.0", {f"{name}.py": "raise SystemExit('squatted')"}))
@@ -156,6 +166,7 @@ def test_what_looks_like_a_typo_is_not_installed(live: Sandbox, shop: Shop, name
     assert shop.asked == []
 
 
+@mostly_native
 def test_a_package_that_does_not_bring_the_module_is_not_installed(live: Sandbox, shop: Shop) -> None:
     shop.sell(wheel("ironwood", "1.0", {"something_else.py": ""}))
     ran = live.run("import ironwood")
@@ -163,6 +174,7 @@ def test_a_package_that_does_not_bring_the_module_is_not_installed(live: Sandbox
     assert "brings no module 'ironwood'" in ran.error.hint
 
 
+@mostly_native
 def test_an_allow_list_holds_for_every_way_in(make: Make, shop: Shop) -> None:
     shop.sell(wheel("jasmine", "1.0", {"jasmine.py": ""}), wheel("jasmine", "2.0", {"jasmine.py": ""}))
     shop.sell(wheel("kapok", "1.0", {"kapok.py": ""}))
@@ -180,6 +192,7 @@ def test_an_allow_list_holds_for_every_way_in(make: Make, shop: Shop) -> None:
     assert not [path for path in shop.asked if "files/kapok" in path]
 
 
+@mostly_native
 def test_none_means_none(make: Make, shop: Shop) -> None:
     shop.sell(wheel("larch", "1.0", {"larch.py": ""}))
     sandbox = make(policy=Policy(packages="none"))
@@ -190,6 +203,7 @@ def test_none_means_none(make: Make, shop: Shop) -> None:
     assert not [path for path in shop.asked if "files/" in path]
 
 
+@mostly_native
 def test_a_distribution_that_is_imported_is_not_replaced_and_both_versions_are_named(make: Make, shop: Shop) -> None:
     shop.sell(wheel("maple", "1.0", {"maple.py": "x = 1"}), wheel("maple", "2.0", {"maple.py": "x = 2"}))
     sandbox = make(packages=["maple==1.0"])
@@ -209,12 +223,14 @@ def test_a_distribution_that_nobody_imported_is_replaced_under_way(live: Sandbox
     assert live.run("import tabulate; [tabulate.__version__, x]").value == ["0.0.7", 1]
 
 
+@mostly_native
 def test_another_version_of_something_imported_ahead_is_there_from_the_first_run_on(make: Make, shop: Shop) -> None:
     shop.sell(wheel("pandas", "0.0.8", {"pandas.py": "__version__ = '0.0.8'"}))
     ran = make().run("import pandas; pandas.__version__", packages=["pandas==0.0.8"])
     assert (ran.value, ran.packages_installed, ran.state) == ("0.0.8", ["pandas==0.0.8"], "kept")
 
 
+@mostly_native
 def test_nothing_inside_can_change_a_package(make: Make, shop: Shop) -> None:
     shop.sell(wheel("oak", "1.0", {"oak.py": "x = 1"}))
     first = make(packages=["oak"])
@@ -224,6 +240,7 @@ def test_nothing_inside_can_change_a_package(make: Make, shop: Shop) -> None:
     assert make(packages=["oak"]).run("import oak; oak.x").value == 1
 
 
+@mostly_native
 @pytest.mark.parametrize("given", ["oak", ["--pre"], ["git+https://example.org/x.git"], [1]], ids=str)
 def test_what_is_no_package_is_refused_before_anything_happens(
     make: Make, live: Sandbox, shop: Shop, given: object

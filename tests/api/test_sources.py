@@ -79,6 +79,7 @@ def test_a_repository_is_built_in_a_sandbox_and_installed(engine: str, forge: Fo
         assert "field==2.0" in sandbox.run("1", packages=[f"field @ {address}"]).packages_installed
 
 
+@pytest.mark.parametrize("engine", ["native", pytest.param("wasm", marks=pytest.mark.long)], indirect=True)
 def test_archives_and_wheels_by_address_and_what_they_should_have_been(engine: str, forge: Forge) -> None:
     archive, (name, content) = (
         packed(project("hedge", "1.0", {"hedge.py": "x = 1"})),

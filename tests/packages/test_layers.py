@@ -24,6 +24,10 @@ from belljar.packages.lock import alone
 from belljar.policy import Policy
 
 Extend = Callable[..., Environment]
+# What has nothing to do with the client; with the slower one it takes long.
+mostly_native = pytest.mark.parametrize(
+    "engine", ["native", pytest.param("wasm", marks=pytest.mark.long)], indirect=True
+)
 
 
 @pytest.fixture(params=["native", "wasm"])
@@ -178,6 +182,7 @@ def test_a_wheelhouse_serves_without_an_index(
     assert added(extend("nut")) == {"nut==1.0", "shell==1.0"}
 
 
+@mostly_native
 def test_what_an_installation_that_was_killed_left_is_removed_and_another_that_works_is_spared(
     extend: Extend, engine: Engine, shop: Shop
 ) -> None:
@@ -192,6 +197,7 @@ def test_what_an_installation_that_was_killed_left_is_removed_and_another_that_w
     assert list(home.glob(".new-*")) == []
 
 
+@mostly_native
 def test_the_layer_that_was_not_used_for_longest_gives_way_and_one_in_use_never(
     extend: Extend, engine: Engine, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +217,7 @@ def test_the_layer_that_was_not_used_for_longest_gives_way_and_one_in_use_never(
     assert not used_layer.exists()
 
 
+@mostly_native
 def test_a_layer_that_another_process_has_stays(
     extend: Extend, engine: Engine, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
