@@ -99,7 +99,7 @@ async def _build(
         ) from None
     try:
         archive = f"archive{'.zip' if source.suffix == '.zip' else '.tar.gz'}"
-        await session.process.workspace.write(archive, (await asyncio.to_thread(source.read_bytes),))
+        await session.process.workspace.write(archive, await asyncio.to_thread(source.read_bytes))
         if (await _run(session, RECIPE.read_text("utf-8") + "\nHAS_TOML", budget)).value is not True:
             await _bring(session, ["tomli"])
         await _bring(session, (await _run(session, f"unpack({archive!r})", budget)).value)
@@ -107,9 +107,7 @@ async def _build(
         name = (await _run(session, "build()", budget)).value
         if not isinstance(name, str) or "/" in name or not name.endswith(".whl") or len(name) > 200:
             raise InstallFailed("no_build", "its build gave no wheel")
-        wheel = bytearray()
-        await session.process.workspace.read(f"wheels/{name}", budget.most_bytes, wheel.extend)
-        return name, bytes(wheel)
+        return name, await session.process.workspace.read(f"wheels/{name}", budget.most_bytes)
     except FileError as failure:
         raise InstallFailed("no_build", f"its build could not be used: {failure}") from None
     finally:
