@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     Steps = Generator[None, None, T]  # goes on whenever there was mail
     Headers = Iterable[tuple[str, str]]
 
-PIECE_BYTES = 64 << 10
-WINDOW_BYTES = 256 << 10  # of a body on its way, in either direction
+PIECE_BYTES = 128 << 10
+WINDOW_BYTES = 512 << 10  # of a body on its way, in either direction
 LEAST_BYTES = 1 << 10  # that a piece counts for, however small it is
 UNKNOWN = -1  # the length of a body that is not known before it ends
 _monotonic = time.monotonic
