@@ -29,7 +29,7 @@ MOST_REDIRECTS = 20
 LONGEST_URL, LONGEST_METHOD, MOST_HEADERS, HEADERS_BYTES = 32 << 10, 32, 256, 64 << 10
 STALLED_S = 60  # a response that nobody reads is given up
 HIGHEST = (1 << 32) - 1
-OFF = "the network is off in this sandbox"
+OFF = "network is off; allow hosts with Policy(network=[...])"
 
 _MAIL = struct.Struct(">IcI")  # the length of a frame, and in it the kind and the number of the fetch
 CONNECTED, HEAD, DATA, END, FAILED, TAKEN = b"C", b"H", b"D", b"E", b"F", b"T"
