@@ -42,6 +42,7 @@ def prepare(science: bool | None = None) -> None:
     if science:
         _draw()
     _kernel = Kernel(DescriptorStreams())
+    offline.connect(_kernel.denials)
     mail.denials, mail.interrupts, mail.send = _kernel.denials, _kernel.interrupts, _kernel.send
     _kernel.watch_imports()
     rehearse(_kernel)
