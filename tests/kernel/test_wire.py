@@ -12,6 +12,7 @@ import pytest
 
 from belljar_kernel import fetch
 from belljar_kernel.fetch import LEAST_BYTES, PIECE_BYTES, WINDOW_BYTES, Fetch
+from belljar_kernel.mail import Mail
 from belljar_kernel.wire import Wire
 
 
@@ -57,7 +58,7 @@ class Host:
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     made = Host()
-    fresh = fetch.Mail()
+    fresh = Mail()
     fresh.send = made.send
     fresh.connect(made.take)
     monkeypatch.setattr(fetch, "mail", fresh)
