@@ -9,7 +9,6 @@ import errno
 import os
 import socket
 
-from belljar_kernel.fetch import mail
 from belljar_kernel.imports import ImportWatch
 from belljar_kernel.sockets import written
 
@@ -18,8 +17,11 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any, NoReturn
 
+    from belljar_kernel.denials import Denials
+
 NO_SOCKETS = "this engine has no sockets, only HTTP clients such as requests and httpx reach a host"
 NO_PROCESSES = "this engine has no processes; use engine='native' for them"
+_denials: Denials | None = None
 
 
 def install() -> None:
@@ -42,6 +44,12 @@ def install() -> None:
             "pyodide.http": _patch_pyodide,
         }
     ).install()
+
+
+def connect(denials: Denials) -> None:
+    """From here on, report what is refused."""
+    global _denials
+    _denials = denials
 
 
 def refuse_network(address: object = "a connection") -> NoReturn:
@@ -77,4 +85,4 @@ def _no_name(host: object = "a name", port: object = None, *_: object, **__: obj
 
 def _told(address: object) -> str:
     target = written(address)
-    return mail.denials.refuse(target, NO_SOCKETS) if mail.denials else f"{target} was refused: {NO_SOCKETS}"
+    return _denials.refuse(target, NO_SOCKETS) if _denials else f"{target} was refused: {NO_SOCKETS}"

@@ -21,15 +21,15 @@ Way = Callable[[], Awaitable["Egress"]]
 
 FETCH_EVENTS = frozenset({"fetch", "fetch_body", "fetch_taken", "fetch_close"})
 MOST_AT_ONCE = 64
-PIECE_BYTES = 64 << 10
-WINDOW_BYTES = 256 << 10  # of a body, on their way: each side sends no more before the other has taken some
+PIECE_BYTES = 128 << 10
+WINDOW_BYTES = 512 << 10  # of a body, on their way: each side sends no more before the other has taken some
 LEAST_BYTES = 1 << 10  # that a piece counts for, however small it is
-MOST_UNSENT = 32 << 20  # to a process that does not read
+MOST_UNSENT = 48 << 20  # to a process that does not read
 MOST_REDIRECTS = 20
 LONGEST_URL, LONGEST_METHOD, MOST_HEADERS, HEADERS_BYTES = 32 << 10, 32, 256, 64 << 10
 STALLED_S = 60  # a response that nobody reads is given up
 HIGHEST = (1 << 32) - 1
-OFF = "the network is off in this sandbox"
+OFF = "network is off; allow hosts with Policy(network=[...])"
 
 _MAIL = struct.Struct(">IcI")  # the length of a frame, and in it the kind and the number of the fetch
 CONNECTED, HEAD, DATA, END, FAILED, TAKEN = b"C", b"H", b"D", b"E", b"F", b"T"
