@@ -149,5 +149,5 @@ def test_an_allow_list_names_an_address_as_it_is_or_not_at_all(forge: Forge, nat
     with Sandbox("native", policy=Policy(packages=["ivy"])) as sandbox:
         with pytest.raises(PackageError, match="may not be installed here"):
             sandbox.install(address)
-    with Sandbox("native", policy=Policy(packages=[address])) as sandbox:
+    with Sandbox("native", policy=Policy(packages=[address.replace("http:", "HTTP:")])) as sandbox:
         assert sandbox.install(address) == ["ivy==1.0"]
