@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.forge import Forge, packed, project
@@ -137,6 +138,10 @@ def test_a_build_that_fails_or_never_ends_is_told_and_the_sandbox_goes_on(
                 sandbox.install(address + ref)
         ran = sandbox.run("1", packages=[f"{forge.address}/files/a.tar.gz"])
         assert (ran.error.code, "it is no Python project" in ran.error.value) == ("PACKAGE_INSTALL_FAILED", True)
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr("belljar.host.building.sys", SimpleNamespace(platform="darwin"))
+            with pytest.raises(PackageError, match="native engine, which is for Linux; name a wheel instead"):
+                sandbox.install(address)
         monkeypatch.setattr(apart.host, "settings", replace(apart.host.settings, install_timeout_s=3))
         with pytest.raises(PackageError, match="its build failed"):
             sandbox.install(address + "@endless")
@@ -149,5 +154,5 @@ def test_an_allow_list_names_an_address_as_it_is_or_not_at_all(forge: Forge, nat
     with Sandbox("native", policy=Policy(packages=["ivy"])) as sandbox:
         with pytest.raises(PackageError, match="may not be installed here"):
             sandbox.install(address)
-    with Sandbox("native", policy=Policy(packages=[address])) as sandbox:
+    with Sandbox("native", policy=Policy(packages=[address.replace("http:", "HTTP:")])) as sandbox:
         assert sandbox.install(address) == ["ivy==1.0"]

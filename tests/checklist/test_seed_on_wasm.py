@@ -167,7 +167,9 @@ def test_e15_it_works_without_docker_and_without_a_network(wasm):
             print(sandbox.run("import pandas as pd\\npd.Series([1, 2, 3]).sum().item()").value)
     """)
     kept = {
-        name: value for name, value in os.environ.items() if name in ("HOME", "XDG_CACHE_HOME", "BELLJAR_CACHE_DIR")
+        name: value
+        for name, value in os.environ.items()
+        if name in ("HOME", "XDG_CACHE_HOME", "BELLJAR_CACHE_DIR", "PYTHONPATH")
     }
     env = kept | {"PATH": "/nonexistent", "DOCKER_HOST": "tcp://127.0.0.1:9", "BELLJAR_POOL_SIZE": "0"}
     done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=120)
