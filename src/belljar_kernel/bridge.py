@@ -44,6 +44,8 @@ def prepare(science: bool | None = None) -> None:
     _kernel = Kernel(DescriptorStreams())
     offline.connect(_kernel.denials)
     mail.denials, mail.interrupts, mail.send = _kernel.denials, _kernel.interrupts, _kernel.send
+    if science is not None:
+        _ask()
     _kernel.watch_imports()
     rehearse(_kernel)
     belljar_kernel.digest()
@@ -110,6 +112,16 @@ def _emit(document: dict[str, Any]) -> None:
     if _len(text) > LARGEST_FRAME:
         raise _ValueError("too large for a frame")
     _send(text)
+
+
+def _ask() -> None:
+    """Ask once for what is refused, so that the first refusal of a sandbox is fast."""
+    urllib: Any = importlib.import_module("urllib.request")
+    try:
+        urllib.urlopen("http://example.invalid/")
+    except OSError:
+        pass
+    urllib._opener = None  # it has looked for proxies in the environment, which was not the sandbox's yet
 
 
 def _draw() -> int:
