@@ -73,7 +73,6 @@ def forget() -> None:
     """What this process has learnt of an index."""
     lookup.forget()
     Supply._hopeless.clear()
-    Supply._silent = ("", 0.0)
 
 
 @pytest.fixture(scope="session")

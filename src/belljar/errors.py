@@ -53,7 +53,7 @@ class FileError(SandboxError):
 
 
 class FileMissing(FileError, FileNotFoundError):
-    """There is no such file in the sandbox."""
+    """There is no such file in the sandbox, or on this machine when one is uploaded."""
 
 
 class PathRefused(FileError, ValueError):

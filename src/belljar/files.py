@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -11,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from belljar.checks import is_encodable
 from belljar.engines.base import Listing, Workspace
-from belljar.errors import FileError, InvalidRequest, PathRefused, SandboxClosed, SandboxError
+from belljar.errors import FileError, FileMissing, InvalidRequest, PathRefused, SandboxClosed, SandboxError
 from belljar.options import Content
 
 if TYPE_CHECKING:
@@ -89,8 +90,9 @@ class AsyncFiles:
         It comes in pieces, and is there as a whole or not at all.
         """
         name, local = plain_path(path), Path(target)
-        if local.is_dir():
-            local = local / name.rpartition("/")[2]
+        with _spoken(local):
+            if local.is_dir():
+                local = local / name.rpartition("/")[2]
         await self._sandbox._there(lambda session: _download(session, name, local))
         return local
 
@@ -149,42 +151,52 @@ async def _upload(workspace: Workspace, local: Path, name: str) -> None:
 
 
 def _open_local(local: Path) -> IO[bytes]:
-    if not local.is_file() and local.exists():
-        raise InvalidRequest(f"{local} is not a regular file; only those are uploaded")
-    return open(local, "rb")
+    with _spoken(local):
+        if not local.is_file() and local.exists():
+            raise InvalidRequest(f"{local} is not a regular file; only those are uploaded")
+        return open(local, "rb")
 
 
 def _pieces(file: IO[bytes], local: Path) -> Iterator[bytes]:
-    try:
-        while piece := file.read(PIECE_BYTES):
-            yield piece
-    except OSError as failure:
-        raise FileError(f"{local} cannot be read: {failure.strerror}") from None
+    while True:
+        with _spoken(local):
+            piece = file.read(PIECE_BYTES)
+        if not piece:
+            return
+        yield piece
 
 
 async def _download(session: Session, name: str, local: Path) -> None:
     """Write beside the target, then put it in its place, so that what was there is not lost half way."""
     largest = session.spec.limits.disk_mb << 20
     place = Path(os.path.realpath(local))
-    fresh = place.with_name(f".belljar-{os.urandom(6).hex()}") if place.is_file() or not place.exists() else place
-    try:
-        with await asyncio.to_thread(open, fresh, "wb") as file:
-            await session.process.workspace.read_into(name, largest, partial(_write_local, file, local))
-        os.replace(fresh, place)
-    except OSError as failure:
-        if isinstance(failure, SandboxError):
-            raise
-        raise type(failure)(failure.errno, failure.strerror, str(local)) from None
-    finally:
-        if fresh != place:
-            fresh.unlink(missing_ok=True)
+    with _spoken(local):
+        fresh = place.with_name(f".belljar-{os.urandom(6).hex()}") if place.is_file() or not place.exists() else place
+        try:
+            with await asyncio.to_thread(open, fresh, "wb") as file:
+                await session.process.workspace.read_into(name, largest, partial(_write_local, file, local))
+            os.replace(fresh, place)
+        finally:
+            if fresh != place:
+                fresh.unlink(missing_ok=True)
 
 
 def _write_local(file: IO[bytes], local: Path, piece: bytes) -> None:
-    try:
+    with _spoken(local):
         file.write(piece)
+
+
+@contextlib.contextmanager
+def _spoken(local: Path) -> Iterator[None]:
+    """Say failures with a file of this machine in our own words."""
+    try:
+        yield
+    except SandboxError:
+        raise
+    except FileNotFoundError:
+        raise FileMissing(f"there is no {local} on this machine; name a file, or a folder that is there") from None
     except OSError as failure:
-        raise FileError(f"{local} cannot be written: {failure.strerror}") from None
+        raise FileError(f"{local} on this machine: {failure.strerror}; check its permissions and its disk") from None
 
 
 async def _outcome(act: Awaitable[T]) -> T | SandboxError:

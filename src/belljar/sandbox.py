@@ -67,7 +67,8 @@ class AsyncSandbox:
         self._packages = self._check_packages(packages)
         self._python = check_text("python", python)
         if not isinstance(self._policy.packages, str):
-            self._check_packages(self._policy.packages, "Policy(packages=...)")
+            allowed = self._check_packages(self._policy.packages, "Policy(packages=...)")
+            self._policy = replace(self._policy, packages=allowed)
         self._env = check_environment(env)
         self._first_files = checked_files(files)
         self._session: Session | None = None
@@ -184,9 +185,9 @@ class AsyncSandbox:
     async def restore(
         cls, checkpoint: Checkpoint | bytes, *, engine: str | None = None, **options: Unpack[SandboxOptions]
     ) -> AsyncSandbox:
-        """A new sandbox with the state of a checkpoint, on its engine and with its limits unless told otherwise.
+        """A new sandbox with the state of a checkpoint: its engine, limits and packages unless told otherwise.
 
-        Its variables and files are there before the sandbox's first run; `restored` tells which names are not.
+        Its variables and files are there before the sandbox's first run; `restored` tells what is not.
 
         Raises:
             CheckpointRefused: when it was changed, or made by or for somebody else.
@@ -196,7 +197,7 @@ class AsyncSandbox:
         opened = await here.background.cross(asyncio.to_thread(open_checkpoint, checkpoint, here.settings))
         sandbox = cls(engine or opened.header["engine"], **restored_options(opened, options))
         try:
-            await sandbox._restore(opened)
+            await sandbox._restore(opened, bring="packages" not in options)
         except BaseException:
             await sandbox.close()
             raise
@@ -252,10 +253,12 @@ class AsyncSandbox:
                 self._session = await self._start()
             return self._session
 
-    async def _restore(self, opened: Opened) -> None:
+    async def _restore(self, opened: Opened, bring: bool) -> None:
+        """Load the state; `bring` what the saved sandbox had installed, as far as it can be had here."""
         from belljar.host import saving
 
-        self.restored = await self._there(lambda session: saving.restore(session, opened))
+        wanted, sources = opened.header.get("requirements", []) if bring else [], self._here.settings.package_sources
+        self.restored = await self._there(lambda session: saving.restore(session, opened, wanted, sources))
 
     async def _close_started(self) -> None:
         async with self._starting:
@@ -358,7 +361,7 @@ class Sandbox:
         opened = open_checkpoint(checkpoint, compose.local_host().settings)
         sandbox = cls(engine or opened.header["engine"], **restored_options(opened, options))
         try:
-            sandbox._wait(sandbox._core._restore(opened))
+            sandbox._wait(sandbox._core._restore(opened, bring="packages" not in options))
         except BaseException:
             sandbox.close()
             raise
@@ -397,7 +400,7 @@ def open_checkpoint(checkpoint: Checkpoint | bytes, settings: Settings) -> Opene
 
 
 def restored_options(opened: Opened, options: SandboxOptions) -> SandboxOptions:
-    """The options of a sandbox that is restored: limits and packages as they were. The rest is granted anew, or not."""
+    """The options of a sandbox that is restored: limits and allowed packages as they were. The rest is granted anew."""
     defaults: SandboxOptions = {
         "limits": Limits(**{name: value for name, value in opened.header["limits"].items() if name in BOUNDS}),
         "policy": Policy(packages=opened.header["policy"]),

@@ -13,7 +13,19 @@ if TYPE_CHECKING:
 REPORTED = 1000
 VISITED = 20_000
 _scandir, _join = os.scandir, os.path.join
-_SKIPPED = ("__pycache__", ".cache")
+SKIPPED = ("__pycache__", ".cache")
+UNFINISHED, _DIGITS = ".belljar-", 12  # how a file is named that the host is still writing
+
+
+def is_unfinished(name: str) -> bool:
+    """Whether the host is still writing that file, or was interrupted in it: nobody is shown it."""
+    return name.startswith(UNFINISHED) and len(name) == len(UNFINISHED) + _DIGITS
+
+
+def is_told(path: str) -> bool:
+    """Whether a run that changed that file tells so."""
+    *folders, name = path.split("/")
+    return not is_unfinished(name) and not any(folder in SKIPPED for folder in folders)
 
 
 def snapshot(workspace: str) -> Snapshot:
@@ -32,10 +44,12 @@ def snapshot(workspace: str) -> Snapshot:
                 visited += 1
                 if visited > VISITED:
                     return files
+                if is_unfinished(entry.name):
+                    continue
                 path = f"{folder}/{entry.name}" if folder else entry.name
                 try:
                     if entry.is_dir(follow_symlinks=False):
-                        if entry.name not in _SKIPPED:
+                        if entry.name not in SKIPPED:
                             pending.append(path)
                     elif entry.is_file(follow_symlinks=False):
                         status = entry.stat(follow_symlinks=False)

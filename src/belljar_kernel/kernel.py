@@ -89,9 +89,12 @@ class Kernel:
         if kind == "configure":
             return configure(self, request)
         if kind == "imports":
+            self.interrupts.open()
+            self.interrupts.arm()  # the code's own finders are asked for this one, too
             from belljar_kernel.needs import needs
 
-            return needs(self.surroundings, request)
+            self.interrupts.disarm()
+            return needs(self.surroundings, self.interrupts, request)
         names = self.session.namespace
         if kind == "complete":
             from belljar_kernel.complete import complete

@@ -11,18 +11,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from belljar_kernel.interrupts import Interrupts
     from belljar_kernel.surroundings import Surroundings
 
 MOST_NAMES = 50
 
 
-def needs(surroundings: Surroundings, request: dict[str, Any]) -> dict[str, Any]:
+def needs(surroundings: Surroundings, interrupts: Interrupts, request: dict[str, Any]) -> dict[str, Any]:
     """`missing`: top-level names that the code imports and nobody has. `imported`: those of `names` that are in use."""
     code, names = request.get("code"), request.get("names")
     surroundings.enter(request.get("env") or {}, request.get("cwd"))
     try:
+        interrupts.arm()  # finders may be the code's own, and take forever
         missing = [name for name in imported_names(code) if not _is_there(name)] if type(code) is str else []
     finally:
+        interrupts.disarm()
         surroundings.leave()
     given = [name for name in names if type(name) is str] if type(names) is list else []
     return {"missing": missing[:MOST_NAMES], "imported": [name for name in given if name in sys.modules]}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.shop import Shop, wheel
@@ -99,6 +101,25 @@ def test_a_second_installation_leaves_the_first_in_place(make: Make, shop: Shop)
     assert sandbox.run("import ebony; dogwood.x + ebony.x").value == 9
 
 
+@mostly_native
+def test_a_restored_sandbox_has_what_was_added_and_tells_what_it_cannot_have(make: Make, shop: Shop) -> None:
+    shop.sell(wheel("walnut", "1.0", {"walnut.py": "class Nut:\n    size = 3"}), wheel("yew", "1.0", {"yew.py": ""}))
+    sandbox = make(packages=["walnut"])
+    sandbox.install("yew")
+    sandbox.run("import walnut, yew; nut = walnut.Nut()").raise_for_status()
+    saved = sandbox.checkpoint()
+    with Sandbox.restore(saved) as other:
+        assert (other.restored.skipped, other.restored.packages_skipped) == ({}, {})
+        assert other.run("import yew; [nut.size, walnut.__name__]").value == [3, "walnut"]
+    with Sandbox.restore(saved, policy=Policy(packages=["walnut"])) as other:
+        assert [*other.restored.packages_skipped] == [*other.restored.skipped] == ["yew"]
+        assert "allows walnut" in other.restored.packages_skipped["yew"]
+        ran = other.run("nut.size")
+        assert (ran.value, ", without yew" in ran.state_reason) == (3, True)
+    with Sandbox.restore(saved, packages=[], policy=Policy(packages="none")) as other:
+        assert (other.restored.packages_skipped, {*other.restored.skipped}) == ({}, {"walnut", "yew", "nut"})
+
+
 def test_a_run_brings_its_packages_and_says_which(live: Sandbox, shop: Shop) -> None:
     shop.sell(wheel("fir", "1.0", {"fir.py": "x = 6"}), wheel("fir", "2.0", {"fir.py": "x = 7"}))
     ran = live.run("import fir; fir.x", packages=["fir>=1,<2"])
@@ -144,6 +165,24 @@ def test_one_import_that_cannot_be_had_does_not_keep_the_others_back(live: Sandb
     shop.sell(wheel("hazel", "1.0", {"hazel.py": "x = 10"}))
     ran = live.run("import hazel\ntry:\n    import unheard_of\nexcept ImportError:\n    pass\nhazel.x")
     assert (ran.value, ran.packages_installed) == (10, ["hazel==1.0"])
+
+
+@mostly_native
+def test_while_the_index_is_silent_imports_find_what_this_machine_has(
+    make: Make, engine: str, shop: Shop, apart: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, content = wheel("rowan", "1.0", {"rowan.py": "x = 15"})
+    (tmp_path / name).write_bytes(content)
+    maker = apart.host.registry.get(engine)
+    monkeypatch.setattr(maker, "settings", replace(maker.settings, wheelhouse=tmp_path))
+    shop.sell(wheel("quince", "1.0", {"quince.py": "x = 14"}))
+    make().run("import quince").raise_for_status()
+    shop.close()
+    sandbox = make()
+    assert "cannot be reached" in sandbox.run("import unheard_of").error.hint
+    assert sandbox.run("import quince; quince.x").value == 14
+    assert make().run("import rowan; rowan.x").value == 15
+    assert "could not be reached a moment ago" in sandbox.run("import never_heard_of").error.hint
 
 
 def test_a_module_of_the_workspace_is_not_looked_for_on_the_index(live: Sandbox, shop: Shop) -> None:

@@ -149,10 +149,19 @@ def test_a_build_that_fails_or_never_ends_is_told_and_the_sandbox_goes_on(
     assert apart.host.sessions == {}
 
 
-def test_an_allow_list_names_an_address_as_it_is_or_not_at_all(forge: Forge, native: None) -> None:
+def test_an_allow_list_names_an_address_as_it_is_or_not_at_all(
+    forge: Forge, apart: LocalHost, native: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     address = forge.commit("open", project("ivy", "1.0", {"ivy.py": ""}))
     with Sandbox("native", policy=Policy(packages=["ivy"])) as sandbox:
         with pytest.raises(PackageError, match="may not be installed here"):
             sandbox.install(address)
-    with Sandbox("native", policy=Policy(packages=[address.replace("http:", "HTTP:")])) as sandbox:
+    with Sandbox("native", policy=Policy(packages=[address.replace("http://", "HTTP://")])) as sandbox:
         assert sandbox.install(address) == ["ivy==1.0"]
+        sandbox.run("import ivy").raise_for_status()
+        saved = sandbox.checkpoint()
+    with Sandbox.restore(saved) as sandbox:  # the address is known again, not the wheel that was built of it
+        assert (sandbox.restored.skipped, sandbox.restored.packages_skipped) == ({}, {})
+    monkeypatch.setattr(apart, "settings", replace(apart.settings, package_sources=()))
+    with Sandbox.restore(saved, policy=Policy()) as sandbox:
+        assert list(sandbox.restored.packages_skipped) == [address]

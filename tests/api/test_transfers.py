@@ -13,6 +13,7 @@ import pytest
 from belljar import (
     DiskFull,
     EngineUnavailable,
+    FileError,
     FileMissing,
     FileTooLarge,
     InvalidRequest,
@@ -76,7 +77,7 @@ def test_an_upload_that_does_not_fit_leaves_what_was_there(roomy: Sandbox, tmp_p
         roomy.files.upload(tmp_path / "huge", "kept")
     assert roomy.files.read("kept") == b"old"
     assert [entry.path for entry in roomy.files.list()] == ["kept"]
-    with pytest.raises(FileNotFoundError, match="nowhere"):
+    with pytest.raises(FileMissing, match="nowhere on this machine"):
         roomy.files.upload(tmp_path / "nowhere")
     with pytest.raises(InvalidRequest, match="regular file"):
         roomy.files.upload(tmp_path)
@@ -96,8 +97,12 @@ def test_a_download_is_whole_or_not_at_all(roomy: Sandbox, tmp_path: Path):
     (tmp_path / "elsewhere").symlink_to(target)
     assert roomy.files.download("empty", tmp_path / "elsewhere").read_bytes() == b""
     assert (tmp_path / "elsewhere").is_symlink()
-    with pytest.raises(FileNotFoundError, match="no-folder"):
+    with pytest.raises(FileMissing, match="no-folder"):
         roomy.files.download("empty", tmp_path / "no-folder/x")
+    for act in (roomy.files.upload, lambda local: roomy.files.download("empty", local)):
+        for local in (target / "beneath a file", tmp_path / ("long" * 100)):
+            with pytest.raises(FileError):
+                act(local)
     assert roomy.files.download("empty", os.devnull) == Path(os.devnull)
 
 
@@ -124,6 +129,16 @@ def test_of_several_files_each_has_its_own_error(roomy: Sandbox):
             act("one")
 
 
+def test_a_file_on_its_way_in_is_not_shown_before_it_has_its_name(roomy: Sandbox):
+    half = ".belljar-0123456789ab"
+    for end in ("", "\nos.abort()"):
+        ran = roomy.run(f"import os\nfor name in ({half!r}, '.belljar-own'):\n    open(name, 'w').close(){end}")
+        assert [file.path for file in ran.files] == [".belljar-own"]
+        assert [entry.path for entry in roomy.files.list()] == [".belljar-own"]
+        roomy.files.delete(".belljar-own")
+    roomy.files.delete(half)
+
+
 def test_files_of_a_run_that_crashed_are_reported_too(roomy: Sandbox):
     roomy.files.write("before.txt", "old")
     roomy.run("import time; time.sleep(0.05)")
@@ -131,6 +146,10 @@ def test_files_of_a_run_that_crashed_are_reported_too(roomy: Sandbox):
         "import os\nos.makedirs('out')\nn = open('out/half.csv', 'w').write('a,b')\nos.abort()", files={"given": "x"}
     )
     assert (ran.status, ran.files) == ("crashed", [ChangedFile("out/half.csv", 3, "text/csv")])
+    untold = "import os\nfor name in ('__pycache__', '.cache/deep'):\n    os.makedirs(name)\n    open(name + '/x', 'w').close()"
+    assert roomy.run(f"{untold}\nos.abort()").files == []
+    for path in ("__pycache__", ".cache"):
+        roomy.files.delete(path)
     after = roomy.run("n = open('next.txt', 'w').write('1')")
     assert (after.state, [file.path for file in after.files]) == ("reset", ["next.txt"])
     assert [entry.path for entry in roomy.files.list()] == ["before.txt", "given", "next.txt", "out", "out/half.csv"]

@@ -140,8 +140,9 @@ def test_c16_exhausted_stdin_is_an_eoferror_and_no_hang(shared, program):
     assert (ex.status, ex.error.name, ex.error.line) == ("error", "EOFError", 2)
 
 
-def test_c19_an_error_has_exit_code_1_its_traceback_type_and_line(shared):
-    ex = shared.run("import nonexistent")
+def test_c19_an_error_has_exit_code_1_its_traceback_type_and_line(shop):
+    with Sandbox() as sandbox:
+        ex = sandbox.run("import nonexistent")
     assert (ex.status, ex.exit_code, ex.error.name, ex.error.line) == ("error", 1, "ModuleNotFoundError", 1)
     assert ex.stderr.rstrip("\n") == (
         'Traceback (most recent call last):\n  File "main.py", line 1, in <module>\n    import nonexistent\n'

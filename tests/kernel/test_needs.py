@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from belljar_kernel.interrupts import Interrupts
 from belljar_kernel.needs import imported_names, needs
 from belljar_kernel.surroundings import Surroundings
 
@@ -41,13 +42,13 @@ def test_what_a_finder_knows_is_not_missing_and_nothing_is_imported(surroundings
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "of_a_folder.py").write_text("")
     code = "import of_the_workspace, of_a_folder, wave, json, nobody_has_it"
-    assert needs(surroundings, {"code": code})["missing"] == ["of_a_folder", "nobody_has_it"]
-    assert needs(surroundings, {"code": code, "cwd": "lib"})["missing"] == ["nobody_has_it"]
+    assert needs(surroundings, Interrupts(), {"code": code})["missing"] == ["of_a_folder", "nobody_has_it"]
+    assert needs(surroundings, Interrupts(), {"code": code, "cwd": "lib"})["missing"] == ["nobody_has_it"]
     assert "of_the_workspace" not in sys.modules
 
 
 def test_of_the_names_that_are_given_those_in_use_come_back(surroundings: Surroundings) -> None:
-    done = needs(surroundings, {"code": None, "names": ["sys", "nobody_has_it", 1]})
+    done = needs(surroundings, Interrupts(), {"code": None, "names": ["sys", "nobody_has_it", 1]})
     assert done == {"missing": [], "imported": ["sys"]}
 
 
@@ -59,4 +60,4 @@ def test_a_finder_that_fails_leaves_it_to_the_import(
             raise RuntimeError
 
     monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
-    assert needs(surroundings, {"code": "import nobody_has_it"})["missing"] == []
+    assert needs(surroundings, Interrupts(), {"code": "import nobody_has_it"})["missing"] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,11 @@ from typing import Any
 
 import pytest
 from tests.reliability.traces import eventually
+from tests.shop import Shop, wheel
 
 from belljar import Limits, Policy, Sandbox, compose
-from belljar.engines.native.keeper import Keeper
+from belljar.engines.native import keeper
+from belljar.engines.native.keeper import Keeper, tree_of
 from belljar.engines.native.reserve import Reserve
 from belljar.settings import Settings
 
@@ -113,3 +116,17 @@ def test_a_jail_that_ended_takes_its_reserve_along(reserve: Reserve):
     with Sandbox("native", policy=BARE) as sandbox:
         assert sandbox.run("6 * 7").value == 42
         assert pid_of(keeper_of(sandbox)) not in ahead
+
+
+def test_packages_are_opened_off_the_loop_that_serves_every_sandbox(
+    native: None, shop: Shop, monkeypatch: pytest.MonkeyPatch
+):
+    opened: list[str] = []
+    monkeypatch.setattr(
+        keeper, "tree_of", lambda layer: opened.append(threading.current_thread().name) or tree_of(layer)
+    )
+    shop.sell(wheel("sycamore", "1.0", {"sycamore.py": "x = 16"}))
+    with Sandbox("native", policy=Policy(packages=["sycamore"]), packages=["sycamore"]) as sandbox:
+        assert sandbox.run("import sycamore; sycamore.x").value == 16
+        assert opened
+        assert sandbox._core._here.background._thread.name not in opened

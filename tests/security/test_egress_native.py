@@ -72,6 +72,7 @@ def tried(sandbox: Sandbox, code: str, **args: Any) -> Any:
 
 
 def test_no_list_and_an_empty_list_allow_nothing(native: None, known: Names, canary: Canary):
+    known.asked.clear()
     for policy in (None, Policy(), Policy(network=[])):
         with Sandbox("native", policy=policy) as sandbox:
             sandbox.run(PRELUDE)

@@ -209,8 +209,12 @@ class Engine(Protocol):
     def is_prepared(self, policy: Policy, python: str | None = None) -> bool:
         """Whether environment() returns at once."""
 
-    def extend(self, environment: Environment, requirements: Sequence[str], seconds: float | None) -> Environment:
+    def extend(
+        self, environment: Environment, requirements: Sequence[str], seconds: float | None, offline: bool = False
+    ) -> Environment:
         """The environment with these packages, too; itself when it has them already. Blocks, for so long at the most.
+
+        `offline` asks no index: only what this machine has.
 
         Raises:
             PackageError: with the reason; nothing is left behind then.

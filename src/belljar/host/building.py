@@ -38,6 +38,7 @@ RECIPE = Path(__file__).with_name("recipe.py")
 LIMITS = {"memory_mb": 2048, "disk_mb": 1024, "processes": 64}
 MOST_BYTES = 256 << 20  # of an archive that goes in, and of a wheel that comes out
 KEPT_S = 30 * 86_400.0  # a wheel that was built is kept for so long after its last use
+_origins: dict[str, str] = {}  # the addresses of wheels that this process has asked for
 
 
 async def built(host: Host, engine: Engine, environment: Environment, text: str) -> str:
@@ -64,8 +65,14 @@ async def built(host: Host, engine: Engine, environment: Environment, text: str)
             remembered.remember(home, key, folder, settings)
     facts = json.loads((home / folder / FACTS).read_text("utf-8"))
     os.utime(home / folder / FACTS)
-    wheel = (home / folder / str(facts["wheel"])).as_uri()
-    return f"{facts['name']} @ {wheel}"
+    requirement = f"{facts['name']} @ {(home / folder / str(facts['wheel'])).as_uri()}"
+    _origins[requirement] = text
+    return requirement
+
+
+def origin(requirement: str) -> str:
+    """The address that a requirement of built() stands for; any other as it is."""
+    return _origins.get(requirement, requirement)
 
 
 async def _make(

@@ -75,9 +75,11 @@ class Host:
         Raises:
             PackageError: with the reason.
         """
+        from belljar.packages.addresses import is_address
+
         found = []
         for text in requirements:
-            if "://" in text:
+            if is_address(text):
                 from belljar.host import building
 
                 text = await building.built(self, engine, environment, text)

@@ -7,13 +7,13 @@ import base64
 import re
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import belljar_kernel
 from belljar.engines.base import Event, Spec, ignore
-from belljar.errors import SandboxError
+from belljar.errors import InvalidRequest, PackageError, SandboxError
 from belljar.state.checkpoint import Checkpoint, CheckpointReport
 from belljar.state.envelope import CHUNK, Opened, seal
 
@@ -38,13 +38,15 @@ async def checkpoint(session: Session, key: bytes, name: str | None, owner: str)
     return await asyncio.to_thread(_seal, session, arriving, done, key, name, owner)
 
 
-async def restore(session: Session, opened: Opened) -> CheckpointReport:
-    """Give a fresh sandbox the state of a checkpoint. All that is in it runs inside only.
+async def restore(
+    session: Session, opened: Opened, packages: Sequence[str] = (), sources: Sequence[str] = ()
+) -> CheckpointReport:
+    """Give a fresh sandbox packages, and the state of a checkpoint. All that is in it runs inside only.
 
     Raises:
         SandboxError: when the Python ended on the way.
     """
-    restoring, header = Restoring(), opened.header
+    restoring, header = Restoring(await _bring(session, packages, sources) if packages else {}), opened.header
     for part, pieces in opened.parts():
         done: Event = {}
         for left, piece in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True):
@@ -128,6 +130,7 @@ def _seal(session: Session, arrived: Arriving, done: Event, key: bytes, name: st
         "python": python if isinstance(python, str) and re.fullmatch(r"\d+\.\d+\.\d+", python) else "",
         "kernel": belljar_kernel.digest(),
         "packages": list(spec.environment.packages),
+        "requirements": _requirements(spec),
         "policy": spec.policy.packages if isinstance(spec.policy.packages, str) else list(spec.policy.packages),
         "limits": asdict(spec.limits),
         "count": session.count,
@@ -142,7 +145,8 @@ def _seal(session: Session, arrived: Arriving, done: Event, key: bytes, name: st
 class Restoring:
     """Collects what became of each part of a checkpoint."""
 
-    def __init__(self) -> None:
+    def __init__(self, packages_skipped: dict[str, str]) -> None:
+        self._packages_skipped = packages_skipped
         self._loaded: list[str] = []
         self._skipped: dict[str, str] = {}
         self._files_skipped: dict[str, str] = {}
@@ -160,12 +164,36 @@ class Restoring:
 
     def report(self) -> CheckpointReport:
         """Which names are there again."""
-        return CheckpointReport(self._loaded, self._skipped, self._files_skipped)
+        return CheckpointReport(self._loaded, self._skipped, self._files_skipped, self._packages_skipped)
+
+
+async def _bring(session: Session, packages: Sequence[str], sources: Sequence[str]) -> dict[str, str]:
+    """Install what can be had, all at once or else one by one; the rest, and why not."""
+    from belljar.packages.requirements import check
+
+    skipped: dict[str, str] = {}
+    try:
+        await session.install(check(packages, sources=sources))
+    except (PackageError, InvalidRequest) as failure:
+        if len(packages) == 1:
+            return {packages[0]: str(failure)[:MAX_REASON]}
+        for text in packages:
+            skipped |= await _bring(session, [text], sources)
+    return skipped
+
+
+def _requirements(spec: Spec) -> list[str]:
+    """What was installed into a sandbox, as it was asked for: an address rather than the wheel that was built of it."""
+    if not spec.environment.requirements:
+        return []
+    from belljar.host.building import origin
+
+    return [origin(text) for text in spec.environment.requirements]
 
 
 def _without(report: CheckpointReport) -> str:
     """What is not there again, by name."""
-    missing = sorted(report.skipped)
+    missing = list(dict.fromkeys([*report.packages_skipped, *sorted(report.skipped)]))
     more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
     return f", without {', '.join(missing[:10])}{more}" if missing else ""
 

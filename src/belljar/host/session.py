@@ -18,6 +18,7 @@ from belljar.host.network import Network
 from belljar.host.recorder import RESULTS_BYTES, Recorder
 from belljar.host.supply import Supply
 from belljar.packages.environment import Environment
+from belljar_kernel.files import is_told
 
 _NONE = type(None)
 _MODULE = re.compile(r"No module named '([^']{1,200})'")
@@ -217,7 +218,8 @@ class Session:
         with contextlib.suppress(SandboxError):
             listing = await self.process.workspace.list("", MAX_ENTRIES)
             since = {False: began - CLOCK_STEP_S, True: began}
-            recorder.find_files([entry for entry in listing if entry.modified >= since[entry.path in run.files]])
+            changed = [entry for entry in listing if entry.modified >= since[entry.path in run.files]]
+            recorder.find_files([entry for entry in changed if is_told(entry.path)])
 
     async def _explain(self, execution: Execution) -> None:
         """What to do about an import that failed is known outside only."""

@@ -30,7 +30,6 @@ class Supply:
 
     # What this process has learnt: why not, and until when to believe it.
     _hopeless: ClassVar[dict[tuple[str, str, str], tuple[str, float]]] = {}
-    _silent: ClassVar[tuple[str, float]] = ("", 0.0)
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -71,8 +70,8 @@ class Supply:
         if len(wanted) > 1:
             try:
                 return await self._add_modules(wanted)
-            except PackageError:
-                pass  # one of them must not keep the others back
+            except PackageError as failure:  # one of them must not keep the others back
+                self._heed(failure)
         installed: list[str] = []
         for name, text in wanted.items():
             try:
@@ -99,7 +98,7 @@ class Supply:
         spec = self._session.spec
         if missing.is_foregone(name, self._session.engine.name, await asyncio.to_thread(modules_of, spec.environment)):
             return None
-        reason, until = max(self._hopeless.get(self._key(name), ("", 0.0)), Supply._silent, key=lambda pair: pair[1])
+        reason, until = self._hopeless.get(self._key(name), ("", 0.0))
         if until > time.monotonic():
             self.reasons[name] = reason
             return None
@@ -108,11 +107,13 @@ class Supply:
         return distribution if allowed is None else allowed.get(distribution)
 
     async def _add_modules(self, wanted: Mapping[str, str]) -> list[str]:
+        from belljar.packages import lookup
         from belljar.packages.modules import known_modules
         from belljar.packages.requirements import versions
 
-        before = self._session.spec.environment
-        after = await asyncio.to_thread(self._session.engine.extend, before, list(wanted.values()), AUTOMATIC_S)
+        before, extend = self._session.spec.environment, self._session.engine.extend
+        offline = lookup.silence() is not None  # what needs no index is to be had all the same
+        after = await asyncio.to_thread(extend, before, list(wanted.values()), AUTOMATIC_S, offline)
         has = known_modules(after)
         for name, text in wanted.items():
             if name not in has:
@@ -127,14 +128,17 @@ class Supply:
         kind = getattr(failure, "kind", "missing")
         for_s = LONG_S if kind in ("missing", "no_build", "too_large") else SHORT_S
         self.reasons[name] = str(failure)
-        if kind == "unreachable":
-            Supply._silent = (
-                f"the package index could not be reached a moment ago ({failure})",
-                time.monotonic() + SHORT_S,
-            )
+        self._heed(failure)
         if len(self._hopeless) > 1000:
             self._hopeless.clear()
         self._hopeless[self._key(name)] = (str(failure), time.monotonic() + for_s)
+
+    def _heed(self, failure: PackageError) -> None:
+        """When the index did not answer, imports do not wait for it for a while."""
+        from belljar.packages import lookup
+
+        if getattr(failure, "kind", "") == "unreachable" and lookup.silence() is None:
+            lookup.note_silence(str(failure))
 
     def _key(self, name: str) -> tuple[str, str, str]:
         return self._session.engine.name, self._session.spec.environment.digest, name
@@ -190,24 +194,24 @@ def allowed_packages(policy: Policy) -> dict[str, str] | None:
     """What an allow-list names, by distribution; None when anything may be installed."""
     if isinstance(policy.packages, str):
         return None
-    from belljar.packages.requirements import check, name_of
+    from belljar.packages.addresses import is_address
+    from belljar.packages.requirements import name_of
 
-    return {name_of(text): text for text in check([text for text in policy.packages if "://" not in text])}
+    return {name_of(text): text for text in policy.packages if not is_address(text)}
 
 
 def check_allowed(policy: Policy, requirements: Sequence[str]) -> None:
     """Raise PackageError for what the policy does not allow to install."""
-    from belljar.packages.addresses import parse_address
+    from belljar.packages.addresses import is_address
     from belljar.packages.requirements import name_of
 
     if requirements and policy.packages == "none":
         raise PackageError("this sandbox has Policy(packages='none'): nothing is installed into it")
     allowed = allowed_packages(policy)
-    if allowed is None:
-        return
-    addresses = {str(parse_address(text, ANYWHERE)) for text in policy.packages if "://" in text}
     beyond = [
-        text for text in requirements if not (text in addresses or ("://" not in text and name_of(text) in allowed))
+        text
+        for text in requirements
+        if allowed is not None and (text not in policy.packages if is_address(text) else name_of(text) not in allowed)
     ]
     if beyond:
         listed = ", ".join(sorted(policy.packages)) or "nothing"

@@ -9,6 +9,9 @@ from belljar.errors import PackageError
 Kind = Literal["missing", "no_build", "conflict", "unreachable", "too_large", "too_slow", "refused", "unknown"]
 
 
+WITHOUT_INDEX = "this machine does not have it, and the package index could not be reached a moment ago"
+
+
 class InstallFailed(PackageError):
     """An installation that did not come about; `kind` says in one word why."""
 

@@ -16,7 +16,7 @@ from belljar.errors import PackageError
 from belljar.packages import lookup, pip
 from belljar.packages.bounded import Budget, run
 from belljar.packages.environment import Environment
-from belljar.packages.failure import InstallFailed
+from belljar.packages.failure import WITHOUT_INDEX, InstallFailed
 from belljar.packages.layers import Resolution, Resolved
 from belljar.packages.names import NO_BUILD
 from belljar.packages.requirements import contradicts, has_version, name_of, versions
@@ -34,6 +34,7 @@ class Foreign:
 
     settings: Settings
     engine: str = "wasm"
+    offline: bool = False  # no index is asked
 
     def resolve(
         self, ground: Environment, wanted: Sequence[str], pinned: Sequence[str], scratch: Path, budget: Budget
@@ -81,18 +82,24 @@ class Foreign:
             *(part for place in places for part in ("--find-links", str(place))),
             "--constraint", str(scratch / "pinned.txt"), "--requirement", str(scratch / "wanted.txt"),
         ]  # fmt: skip
-        code, out, said = run(argv, scratch, pip.environment(scratch), budget, into)
-        if code and (failure := self._understood(out + said, wanted)).kind == "unreachable":
-            code, out, said = run([*argv, "--no-index"], scratch, pip.environment(scratch), budget, into)
-            if code:
-                raise failure
-        if code:
-            raise failure
+        self._download(argv, wanted, scratch, budget, into)
         there = versions(ground.packages)
         found = [(path, one) for path, one in _wheels(into) if not has_version(there, one.name, one.version)]
         for path, _ in found:
             _keep(path, store)
         return [one for _, one in found]
+
+    def _download(self, argv: list[str], wanted: Sequence[str], scratch: Path, budget: Budget, into: Path) -> None:
+        """Ask the index; when it cannot be reached, see what is there without."""
+        failure = InstallFailed("unreachable", WITHOUT_INDEX)
+        if not self.offline:
+            code, out, said = run(argv, scratch, pip.environment(scratch), budget, into)
+            if not code:
+                return
+            if (failure := self._understood(out + said, wanted)).kind != "unreachable":
+                raise failure
+        if run([*argv, "--no-index"], scratch, pip.environment(scratch), budget, into)[0]:
+            raise failure
 
     def _understood(self, said: str, wanted: Sequence[str]) -> InstallFailed:
         """What pip's complaint amounts to; about a package that it did not get, the index is asked once more."""

@@ -32,20 +32,18 @@ class Answer:
 
 
 _known: dict[tuple[str, str], Answer] = {}
-_silent_until = 0.0
-_last_silence = Answer("unreachable")
+_last_silence, _silent_until = Answer("unreachable"), 0.0
 _one_at_a_time = threading.Lock()
 
 
 def ask(distribution: str, engine: str) -> Answer:
     """Ask the index, or remember; from any thread, for at most a few seconds."""
-    global _silent_until, _last_silence
     if not NAME.fullmatch(distribution):
         return Answer("missing", "that is no name for a package")
     if found := _known.get((distribution, engine)):
         return found
-    if time.monotonic() < _silent_until:
-        return _last_silence
+    if silent := silence():
+        return silent
     if not _one_at_a_time.acquire(timeout=LONGEST_S):
         return Answer("unreachable", "other questions to it are still waiting")
     try:
@@ -53,7 +51,7 @@ def ask(distribution: str, engine: str) -> Answer:
             return found
         answer = _ask(distribution, engine)
         if answer.kind == "unreachable":
-            _last_silence, _silent_until = answer, time.monotonic() + SILENCE_S
+            note_silence(answer.reason)
         else:
             if len(_known) >= MOST_REMEMBERED:
                 _known.clear()
@@ -61,6 +59,17 @@ def ask(distribution: str, engine: str) -> Answer:
         return answer
     finally:
         _one_at_a_time.release()
+
+
+def silence() -> Answer | None:
+    """That the index could not be reached a moment ago, and why."""
+    return _last_silence if time.monotonic() < _silent_until else None
+
+
+def note_silence(reason: str) -> None:
+    """Let nobody wait for the index again for a while who did not ask for that."""
+    global _last_silence, _silent_until
+    _last_silence, _silent_until = Answer("unreachable", reason), time.monotonic() + SILENCE_S
 
 
 def forget() -> None:

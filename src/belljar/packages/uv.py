@@ -16,7 +16,7 @@ from packaging.utils import parse_wheel_filename
 from belljar.packages.base import PREINSTALLED
 from belljar.packages.bounded import Budget, run
 from belljar.packages.environment import Environment
-from belljar.packages.failure import InstallFailed
+from belljar.packages.failure import WITHOUT_INDEX, InstallFailed
 from belljar.packages.layers import Resolution, Resolved
 from belljar.packages.lock import try_to_hold
 from belljar.packages.programs import find_program
@@ -40,6 +40,7 @@ class Uv:
 
     settings: Settings
     engine: str = "native"
+    offline: bool = False  # no index is asked
 
     def resolve(
         self, ground: Environment, wanted: Sequence[str], pinned: Sequence[str], scratch: Path, budget: Budget
@@ -109,13 +110,16 @@ class Uv:
 
     def _run(self, argv: list[str], scratch: Path, budget: Budget, grows: Path | None = None) -> str:
         """Ask the index; when it cannot be reached, see what is known without."""
-        code, out, said = self._try(argv, scratch, budget, grows)
-        if code and (failure := understood(said)).kind == "unreachable":
-            code, out, said = self._try([*argv, "--offline"], scratch, budget, grows)
-            if code:
+        failure = InstallFailed("unreachable", WITHOUT_INDEX)
+        if not self.offline:
+            code, out, said = self._try(argv, scratch, budget, grows)
+            if not code:
+                return out
+            if (failure := understood(said)).kind != "unreachable":
                 raise failure
+        code, out, _ = self._try([*argv, "--offline"], scratch, budget, grows)
         if code:
-            raise understood(said)
+            raise failure
         return out
 
     def _try(self, argv: list[str], scratch: Path, budget: Budget, grows: Path | None) -> tuple[int, str, str]:

@@ -13,11 +13,12 @@ from belljar.state.keys import known_keys
 
 @dataclass(frozen=True)
 class CheckpointReport:
-    """Which names are there, and which are not and why; files that are not, by path."""
+    """Which names are there, and which are not and why; files that are not, by path; packages, as asked for."""
 
     saved: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     files_skipped: dict[str, str] = field(default_factory=dict)
+    packages_skipped: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def unseal(data: bytes, keys: Mapping[bytes, bytes], owner: str) -> Opened:
     if key is None:
         raise CheckpointRefused(
             "this checkpoint was signed by an installation that this one does not trust, or was changed; "
-            "import_key() takes over the key of the other"
+            "belljar.state.keys.import_key() takes over the key of the other"
         )
     view = memoryview(data)
     if not hmac.compare_digest(_signature(key, view[:-SIGNATURE_BYTES]), bytes(view[-SIGNATURE_BYTES:])):

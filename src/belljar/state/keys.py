@@ -64,7 +64,7 @@ def import_key(text: str, state_dir: Path | None = None) -> None:
     """
     match = re.fullmatch(f"{PREFIX}([0-9a-f]{{{2 * KEY_BYTES}}})", text.strip())
     if match is None:
-        raise InvalidRequest("that is no key of a Belljar installation; export_key() there gives it")
+        raise InvalidRequest("that is no key of a Belljar installation; belljar.state.keys.export_key() there gives it")
     key = bytes.fromhex(match[1])
     folder = (state_dir or Settings.load().state_dir) / _TRUSTED
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -67,14 +67,16 @@ class NativeEngine:
         path = _python(None)
         return path in self._bases or policy.packages == "none" or base.is_prepared(path, self.settings.cache_dir)
 
-    def extend(self, environment: Environment, requirements: Sequence[str], seconds: float | None) -> Environment:
+    def extend(
+        self, environment: Environment, requirements: Sequence[str], seconds: float | None, offline: bool = False
+    ) -> Environment:
         """Have uv add packages in a layer of their own."""
         from belljar.packages import layers, uv
         from belljar.packages.bounded import Budget
 
         longest = self.settings.install_timeout_s
         budget = Budget.of(longest if seconds is None else min(seconds, longest), self.settings.install_mb * 1_000_000)
-        return layers.extend(environment, requirements, uv.Uv(self.settings), self.settings, budget)
+        return layers.extend(environment, requirements, uv.Uv(self.settings, offline=offline), self.settings, budget)
 
     async def explain_import(self, module: str, environment: Environment, policy: Policy) -> str:
         """Tells a typo, no such package, no wheel and no index apart."""

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 
@@ -103,7 +103,7 @@ class Keeper:
         Raises:
             StartFailed: when it cannot be shown.
         """
-        await self._show({"op": "packages"}, [] if layer is None else [tree_of(layer)], "packages")
+        await self._show({"op": "packages"}, [] if layer is None else [await _off_loop(tree_of, layer)], "packages")
         self.layer = layer
 
     async def show_mounts(self, mounts: Mapping[str, str | PathLike[str]]) -> None:
@@ -115,7 +115,7 @@ class Keeper:
         with contextlib.ExitStack() as failed:
             trees = []
             for folder in mounts.values():
-                trees.append(await _tree_for(Path(folder), self.workspace.owner))
+                trees.append(await _off_loop(tree_for, Path(folder), self.workspace.owner))
                 failed.callback(os.close, trees[-1])
             failed.pop_all()
         await self._show({"op": "mounts", "at": [*mounts]}, trees, "mounts")
@@ -194,9 +194,9 @@ class Keeper:
             showing.set_result(failure)
 
 
-async def _tree_for(folder: Path, reader: int | None) -> int:
-    """Off the loop; closed when nobody waits for it any more."""
-    opening = asyncio.ensure_future(asyncio.to_thread(tree_for, folder, reader))
+async def _off_loop(opens: Callable[..., int], *args: object) -> int:
+    """A descriptor that a thread opens; closed when nobody waits for it any more."""
+    opening = asyncio.ensure_future(asyncio.to_thread(opens, *args))
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:

@@ -15,6 +15,7 @@ from typing import TypeVar
 from belljar.engines.base import Entry, EntryType, Listing, Sink
 from belljar.errors import DiskFull, FileError, FileMissing, FileTooLarge, PathRefused, SandboxClosed
 from belljar_jail import linux
+from belljar_kernel.files import UNFINISHED, is_unfinished
 
 T = TypeVar("T")
 
@@ -111,7 +112,7 @@ def _make_folders(root: int, names: Sequence[str]) -> int:
 
 def _replace(folder: int, name: str, pieces: Iterable[bytes], owner: int | None) -> None:
     """Write beside the old file, then put it in its place, so that a full disk loses nothing."""
-    fresh = f".belljar-{os.urandom(6).hex()}"
+    fresh = f"{UNFINISHED}{os.urandom(6).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with _as_user(owner):
         file = os.open(fresh, flags, 0o644, dir_fd=folder)
@@ -187,6 +188,8 @@ def _walk(folder: int, prefix: str, entries: list[Entry], room: int, depth: int)
         with os.scandir(folder) as found:
             children = sorted(found, key=lambda entry: entry.name)
         for child in children:
+            if is_unfinished(child.name):
+                continue
             if len(entries) >= room:
                 raise FileError(f"the folder has more than {room:,} entries; list a smaller one")
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # the guest takes things away meanwhile

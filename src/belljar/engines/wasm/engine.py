@@ -75,14 +75,16 @@ class WasmEngine:
             return True
         return pyodide.is_prepared(cache) and is_assembled(pyodide.pyodide_set(cache, self.settings), cache)
 
-    def extend(self, environment: Environment, requirements: Sequence[str], seconds: float | None) -> Environment:
+    def extend(
+        self, environment: Environment, requirements: Sequence[str], seconds: float | None, offline: bool = False
+    ) -> Environment:
         """Have pip download packages for Pyodide, into a layer of their own."""
         from belljar.packages import foreign, layers
         from belljar.packages.bounded import Budget
 
         longest, megabytes = self.settings.install_timeout_s, min(self.settings.install_mb, LAYER_MB)
         budget = Budget.of(longest if seconds is None else min(seconds, longest), megabytes * 1_000_000)
-        client = foreign.Foreign(self.settings)
+        client = foreign.Foreign(self.settings, offline=offline)
         runtime = self._runtime = self._runtime or self._assemble(in_silence)
         finish = partial(pack_layer, runtime=runtime)
         return layers.extend(environment, requirements, client, self.settings, budget, finish)

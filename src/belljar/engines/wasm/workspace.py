@@ -11,6 +11,7 @@ from typing import Any
 
 from belljar.engines.base import Entry, Event, KernelExited, Listing, Sink
 from belljar.errors import DiskFull, FileError, FileMissing, FileTooLarge, PathRefused, SandboxError
+from belljar_kernel.files import UNFINISHED, is_unfinished
 
 CHUNK_BYTES = 1 << 20
 KINDS = ("file", "directory", "symlink", "other")
@@ -34,7 +35,7 @@ class MemoryWorkspace:
 
     async def write_from(self, path: str, pieces: Iterable[bytes]) -> None:
         """The same, piece by piece."""
-        fresh = f".belljar-{secrets.token_hex(6)}"
+        fresh = f"{UNFINISHED}{secrets.token_hex(6)}"
         coming = _parts(pieces)
         async with self._writing:
             try:
@@ -84,7 +85,8 @@ class MemoryWorkspace:
         try:
             if not isinstance(rows, list) or len(rows) > max_entries:
                 raise ValueError
-            return [_entry(*row) for row in rows]
+            entries = [_entry(*row) for row in rows]
+            return [entry for entry in entries if not is_unfinished(entry.path.rpartition("/")[2])]
         except (TypeError, ValueError, OverflowError):
             raise _nonsense(path) from None
 
