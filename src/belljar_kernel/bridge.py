@@ -12,8 +12,8 @@ import belljar_kernel
 from belljar_kernel import codec, offline, reseed, waiting
 from belljar_kernel.configuration import rehearse
 from belljar_kernel.entry import LARGEST_FRAME
-from belljar_kernel.fetch import mail
 from belljar_kernel.kernel import Kernel
+from belljar_kernel.mail import mail
 from belljar_kernel.streams import DescriptorStreams
 
 TYPE_CHECKING = False
@@ -43,6 +43,7 @@ def prepare(science: bool | None = None) -> None:
         _draw()
     _kernel = Kernel(DescriptorStreams())
     mail.denials, mail.interrupts, mail.send = _kernel.denials, _kernel.interrupts, _kernel.send
+    _kernel.watch(offline.patches())
     _kernel.watch_imports()
     rehearse(_kernel)
     belljar_kernel.digest()

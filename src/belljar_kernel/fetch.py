@@ -7,19 +7,16 @@ import base64
 import errno
 import json
 import time
-import weakref
 from collections import deque
 
 from belljar_kernel import waiting
 from belljar_kernel.denials import NO_HOSTS, OFF
-from belljar_kernel.interrupts import Interrupts
+from belljar_kernel.mail import mail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
+    from collections.abc import Generator, Iterable
     from typing import Any, TypeVar
-
-    from belljar_kernel.denials import Denials
 
     T = TypeVar("T")
     Steps = Generator[None, None, T]  # goes on whenever there was mail
@@ -30,43 +27,6 @@ WINDOW_BYTES = 256 << 10  # of a body on its way, in either direction
 LEAST_BYTES = 1 << 10  # that a piece counts for, however small it is
 UNKNOWN = -1  # the length of a body that is not known before it ends
 _monotonic = time.monotonic
-
-
-class Mail:
-    """What comes from the host for the requests that are under way."""
-
-    def __init__(self) -> None:
-        self.awaited = 0  # by how many coroutines
-        self.denials: Denials | None = None
-        self.interrupts = Interrupts()
-        self.send: Callable[[str, dict[str, Any]], None] = lambda _, __: None
-        self._take: Callable[[], Any] = lambda: None
-        self._fetches: weakref.WeakValueDictionary[int, Fetch] = weakref.WeakValueDictionary()
-        self._last = 0
-
-    def connect(self, take: Callable[[], Any]) -> None:
-        """From here on `take()` gives the next message, or nothing."""
-        self._take = take
-
-    def register(self, fetch: Fetch) -> int:
-        """The number of a new request."""
-        self._last += 1
-        self._fetches[self._last] = fetch
-        return self._last
-
-    def deliver(self) -> bool:
-        """Hand out what has come; whether that was anything."""
-        came = False
-        with self.interrupts:  # a message that was taken is not lost
-            while (message := self._take()) is not None:
-                came, data = True, message.to_bytes()
-                fetch = self._fetches.get(int.from_bytes(data[1:5], "big"))
-                if fetch is not None:
-                    fetch.take(data[:1], data[5:])
-        return came
-
-
-mail = Mail()
 
 
 class Head:

@@ -9,13 +9,12 @@ import errno
 import os
 import socket
 
-from belljar_kernel.fetch import mail
-from belljar_kernel.imports import ImportWatch
+from belljar_kernel.mail import mail
 from belljar_kernel.sockets import written
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import ModuleType
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
 NO_SOCKETS = "this engine has no sockets, only HTTP clients such as requests and httpx reach a host"
@@ -23,7 +22,7 @@ NO_PROCESSES = "this engine has no processes; use engine='native' for them"
 
 
 def install() -> None:
-    """Refuse where Python asks, and have HTTP clients ask the host."""
+    """Refuse where Python asks."""
     for name in ("system", "popen", "fork", "forkpty", "posix_spawn", "posix_spawnp"):
         if hasattr(os, name):
             setattr(os, name, _no_process)
@@ -33,15 +32,17 @@ def install() -> None:
     kind.connect = kind.sendto = kind.bind = lambda _, *address: refuse_network(*address[-1:])
     kind.listen = lambda *_: refuse_network("a listening socket")
     kind.connect_ex = _refuse_quietly
-    ImportWatch(
-        {
-            "http.client": lambda module: _transports().patch_http_client(module),
-            "urllib3.connection": lambda module: _transports().patch_urllib3(module),
-            "urllib3.contrib.emscripten": lambda module: _transports().keep_urllib3(module),
-            "httpx._transports.jsfetch": lambda module: _transports().patch_httpx(module),
-            "pyodide.http": _patch_pyodide,
-        }
-    ).install()
+
+
+def patches() -> dict[str, Callable[[Any], None]]:
+    """What to do with which module, so that HTTP clients ask the host."""
+    return {
+        "http.client": lambda module: _transports().patch_http_client(module),
+        "urllib3.connection": lambda module: _transports().patch_urllib3(module),
+        "urllib3.contrib.emscripten": lambda module: _transports().keep_urllib3(module),
+        "httpx._transports.jsfetch": lambda module: _transports().patch_httpx(module),
+        "pyodide.http": _patch_pyodide,
+    }
 
 
 def refuse_network(address: object = "a connection") -> NoReturn:
@@ -56,7 +57,7 @@ def _transports() -> Any:
     return transports
 
 
-def _patch_pyodide(module: ModuleType) -> None:
+def _patch_pyodide(module: Any) -> None:
     from belljar_kernel import browser
 
     browser.patch_pyodide_http(module)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from belljar_kernel.fetch import Mail
+    from belljar_kernel.mail import Mail
 
     Wait = Callable[[float, bool], bool]
 
