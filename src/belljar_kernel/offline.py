@@ -77,5 +77,4 @@ def _no_name(host: object = "a name", port: object = None, *_: object, **__: obj
 
 
 def _told(address: object) -> str:
-    target = written(address)
-    return mail.denials.refuse(target, NO_SOCKETS) if mail.denials else f"{target} was refused: {NO_SOCKETS}"
+    return mail.denials.refuse(written(address), NO_SOCKETS)

@@ -13,7 +13,7 @@ PATIENCE_S = 5.0
 DID_IT = "did it: "
 # What Deno says when a permission is missing, and what our own runtime says where it answers first.
 DENIED = re.compile(
-    r"NotCapable|PermissionDenied|Requires \w+ access|not supported in workers|npm specifiers were|the network is off"
+    r"NotCapable|PermissionDenied|Requires \w+ access|not supported in workers|npm specifiers were|has no network here"
 )
 _BEGIN = """
 const attempts = JSON.parse(%s), places = JSON.parse(%s), outcomes = globalThis.outcomes = {};
