@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from belljar import Limits, Policy
-from belljar.egress import Caps, Egress
+from belljar.egress.caps import Caps
+from belljar.egress.server import Egress
 from belljar.engines.base import Spec
 from belljar.engines.channel import BrokenProtocol
 from belljar.engines.wasm.engine import WasmEngine

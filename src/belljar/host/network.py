@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from types import ModuleType
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from belljar.engines.base import Event
@@ -11,7 +11,7 @@ from belljar.execution import Denial
 from belljar.policy import Policy
 
 if TYPE_CHECKING:
-    from belljar.egress import Egress
+    from belljar.egress.server import Egress
 
 MOST_DENIALS = 100  # a guest decides how many there are
 LONGEST_TEXT = 1000
@@ -70,18 +70,12 @@ class Network:
         return self._making
 
     async def _make(self) -> Egress:
-        module = await asyncio.to_thread(_load)
-        caps = module.Caps(connections=self._most)
-        made: Egress = module.Egress(self._hosts, caps=caps, on_denial=self.note)
+        server = await asyncio.to_thread(import_module, "belljar.egress.server")
+        caps = server.Caps(connections=self._most)
+        made: Egress = server.Egress(self._hosts, caps=caps, on_denial=self.note)
         if self._closed:
             await made.close()
         return made
-
-
-def _load() -> ModuleType:
-    import belljar.egress
-
-    return belljar.egress
 
 
 def _affordable(most: int) -> int:

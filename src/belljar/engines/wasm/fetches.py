@@ -15,7 +15,7 @@ from belljar.engines.wasm.runner import Runner
 from belljar.errors import SandboxError
 
 if TYPE_CHECKING:
-    from belljar.egress import Egress
+    from belljar.egress.server import Egress
 
 WayOut = Callable[[], Awaitable["Egress"]]
 
@@ -117,7 +117,7 @@ class _Fetch:
 
     async def run(self, way_out: WayOut) -> None:
         """Make the request and pass the response on, as fast as it is taken."""
-        from belljar.egress import Refused, Unreachable, Untrusted
+        from belljar.egress.refusals import Refused, Unreachable, Untrusted
 
         try:
             egress = await way_out()
