@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from tests import engines
 from tests.reliability import traces
 from tests.shop import Shop
 
-from belljar import EngineUnavailable, Sandbox, compose
+from belljar import Sandbox, compose
 from belljar.compose import LocalHost
 from belljar.host.supply import Supply
 from belljar.packages import lookup
@@ -77,10 +78,6 @@ def forget() -> None:
 
 @pytest.fixture(scope="session")
 def native() -> None:
-    """The native engine works here; skip with the reason on a contributor's machine, fail on CI."""
-    try:
+    """The native engine works here."""
+    with engines.required():
         Sandbox("native").close()
-    except EngineUnavailable as unavailable:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(unavailable))
-        pytest.skip(str(unavailable))

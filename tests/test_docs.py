@@ -11,14 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.pages import DOCS, PAGES, ROOT, examples
 
 from belljar import errors
 from belljar.settings import PREFIX, Settings
 from belljar.surfaces.cli import parser
 
-ROOT = Path(__file__).parent.parent
-DOCS = ROOT / "docs"
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 CODES = {
     *("PYTHON_SYNTAX_ERROR", "MODULE_NOT_FOUND", "IMPORT_ERROR", "RUNTIME_ERROR", "MEMORY_ERROR", "EXECUTION_TIMEOUT"),
     *("PACKAGE_INSTALL_FAILED", "CANCELLED", "CRASHED", "OUTPUT_LIMIT", "DISK_LIMIT", "PROCESS_LIMIT"),
@@ -40,10 +38,6 @@ def sections(page: Path) -> dict[str, str]:
 
 def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings(page)}
-
-
-def examples(page: Path) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
 def run_on_the_host(example: str) -> str:

@@ -74,6 +74,8 @@ class AsyncSandbox:
         self._session: Session | None = None
         self._starting = asyncio.Lock()
         self._closed = False
+        if self._policy.network:
+            check_network(self._policy.network)
         if self._policy.mounts:
             self._policy = with_checked_mounts(self._policy, self._here.settings)
 
@@ -382,6 +384,13 @@ class Sandbox:
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self._core._here.background.wait(coroutine)
+
+
+def check_network(network: Sequence[str]) -> None:
+    """Refuse an entry that has no clear meaning; the module that says so is imported only for those who have any."""
+    from belljar.egress.rules import Rules
+
+    Rules.parse(network)
 
 
 def with_checked_mounts(policy: Policy, settings: Settings) -> Policy:

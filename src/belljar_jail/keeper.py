@@ -14,6 +14,7 @@ import struct
 import time
 
 from belljar_jail import linux, mounts, packages, program_root, wire
+from belljar_jail.overlay import SPARE
 from belljar_jail.root import PROC_FLAGS
 
 NAMESPACES = (
@@ -26,7 +27,6 @@ NAMESPACES = (
 )
 USER = 1000
 DOORWAY, BACKLOG = ("127.0.0.1", 3128), 256
-DISK = "/.disk"
 FOLDERS = {"workspace": "/workspace", "tmp": "/tmp", "home": "/home/sandbox", "shm": "/dev/shm"}
 MASKED = (
     "kcore", "keys", "key-users", "kallsyms", "timer_list", "sched_debug", "sysrq-trigger", "cmdline", "config.gz",
@@ -71,13 +71,13 @@ def _build(order: wire.Message, cgroups: list[int]) -> int:
     for path in masked():
         linux.mount("/dev/null", path, None, linux.MS_BIND)
     linux.mount(
-        "disk", DISK, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, f"mode=0755,uid={USER},gid={USER},{_size(order)}"
+        "disk", SPARE, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, f"mode=0755,uid={USER},gid={USER},{_size(order)}"
     )
     for name, target in FOLDERS.items():
-        os.mkdir(f"{DISK}/{name}", 0o1777 if name in ("tmp", "shm") else 0o755)
-        linux.mount(f"{DISK}/{name}", target, None, linux.MS_BIND)
+        os.mkdir(f"{SPARE}/{name}", 0o1777 if name in ("tmp", "shm") else 0o755)
+        linux.mount(f"{SPARE}/{name}", target, None, linux.MS_BIND)
     _show_memory(order)
-    linux.umount(DISK)
+    linux.umount(SPARE)
     return os.open("/workspace", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
@@ -100,10 +100,10 @@ def _show_memory(order: wire.Message) -> None:
     total = int(order["memory_kb"])
     rows = {"MemTotal": total, "MemFree": total, "MemAvailable": total}
     rows |= dict.fromkeys(("Buffers", "Cached", "SwapCached", "Active", "Inactive", "SwapTotal", "SwapFree"), 0)
-    file = os.open(f"{DISK}/meminfo", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    file = os.open(f"{SPARE}/meminfo", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
     os.write(file, "".join([f"{name}:{value:>16} kB\n" for name, value in rows.items()]).encode())
     os.close(file)
-    linux.mount(f"{DISK}/meminfo", "/proc/meminfo", None, linux.MS_BIND)
+    linux.mount(f"{SPARE}/meminfo", "/proc/meminfo", None, linux.MS_BIND)
     linux.mount(None, "/proc/meminfo", None, linux.MS_BIND | linux.MS_REMOUNT | linux.MS_RDONLY)
 
 

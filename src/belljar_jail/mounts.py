@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 
-from belljar_jail import linux
+from belljar_jail import linux, overlay
 from belljar_jail.root import READ_ONLY
 
-ROOT, EMPTY = "/.disk", "/.empty"
+ROOT = overlay.SPARE  # of the sandbox, while it is made
 LOWER = f"{ROOT}/.lower"
 
 
@@ -52,20 +52,17 @@ def _furnish(places: list[str]) -> None:
             os.symlink(os.readlink(path), copy)
         else:
             os.mkdir(copy)
-            if path not in (ROOT, EMPTY):
+            if path not in (ROOT, overlay.EMPTY):
                 linux.mount(path, copy, None, linux.MS_BIND | linux.MS_REC)
     for path in (LOWER, *(f"{ROOT}{place}" for place in places)):
         os.makedirs(path, exist_ok=True)
 
 
 def _show(tree: int, at: str, place: str) -> None:
-    linux.move_mount(tree, LOWER)
     try:
-        linux.mount("mount", at, "overlay", READ_ONLY, f"lowerdir={LOWER}:{EMPTY}")
+        overlay.show(tree, at, LOWER)
     except OSError as failure:
         why = f"the file system of the folder for {place} cannot be shown through an overlay: {failure.strerror}"
         raise OSError(failure.errno, why) from None
-    finally:
-        linux.umount(LOWER)
     if not os.access(at, os.R_OK | os.X_OK):
         raise PermissionError(f"the folder for {place} cannot be read by the sandbox's user; allow it with chmod o+rx")

@@ -4,33 +4,22 @@ from __future__ import annotations
 
 import os
 
-from belljar_jail import linux
-from belljar_jail.root import READ_ONLY
+from belljar_jail import linux, overlay
 
 # Beneath /packages and not on it: Landlock's rule for that folder holds for what is mounted in it later, too.
 AT = "/packages/site"
-STAGE, EMPTY = "/.disk", "/.empty"
 
 
 def show(trees: list[int]) -> str | None:
     """Show a tree that the host opened in place of the last one; none at all when there is none. What went wrong."""
     try:
-        _show(trees)
+        if os.path.ismount(AT):
+            linux.umount(AT)
+        for tree in trees:
+            overlay.show(tree, AT)
     except OSError as failure:
         return str(failure)
     finally:
         for tree in trees:
             os.close(tree)
     return None
-
-
-def _show(trees: list[int]) -> None:
-    """By way of an overlay, so that no folder name of the host is in the mount table."""
-    if os.path.ismount(AT):
-        linux.umount(AT)
-    for tree in trees:
-        linux.move_mount(tree, STAGE)
-        try:
-            linux.mount("packages", AT, "overlay", READ_ONLY, f"lowerdir={STAGE}:{EMPTY}")
-        finally:
-            linux.umount(STAGE)

@@ -42,11 +42,11 @@ def prepare(science: bool | None = None) -> None:
     if science:
         _draw()
     _kernel = Kernel(DescriptorStreams())
-    offline.connect(_kernel.denials)
     mail.denials, mail.interrupts, mail.send = _kernel.denials, _kernel.interrupts, _kernel.send
+    _kernel.watch(offline.patches())
+    _kernel.watch_imports()
     if science is not None:
         _ask()
-    _kernel.watch_imports()
     rehearse(_kernel)
     belljar_kernel.digest()
     for folder in sys.path_importer_cache.keys() - set(sys.path):

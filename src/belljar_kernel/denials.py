@@ -13,6 +13,11 @@ NO_HOSTS = "allow hosts with Policy(network=[...])"
 _SHOWN = 20
 
 
+def refusal(target: str, rule: str, hint: str) -> str:
+    """A refusal in words, the same wherever it happened."""
+    return f"{target} was refused: {rule}; {hint}"
+
+
 class Denials:
     """Of one kernel. The walls are elsewhere: these are the words."""
 
@@ -34,7 +39,7 @@ class Denials:
                 self._send("denial", {"kind": "network", "target": target, "rule": rule, "hint": hint})
             except Exception:
                 pass  # in a process that the code forked: it only has the exception
-        return f"{target} was refused: {rule}; {hint}"
+        return refusal(target, rule, hint)
 
     def refuse(self, target: str, rule: str) -> str:
         """Tell it by a rule that holds while some hosts are allowed; where none is, that is the reason."""

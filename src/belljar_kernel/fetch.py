@@ -205,7 +205,7 @@ class Fetch:
 
 def _check(url: str) -> None:
     """What is off altogether is not asked for."""
-    if mail.denials is not None and not mail.denials.hosts:
+    if not mail.denials.hosts:
         from urllib.parse import urlsplit
 
         try:

@@ -1,9 +1,13 @@
-"""Messages that the host sends while code runs, handed to the requests that they are about. For WebAssembly."""
+"""The post of one kernel where there are no sockets: Events go to the host, and its messages to the fetch they are for.
+
+For WebAssembly.
+"""
 
 from __future__ import annotations
 
 import weakref
 
+from belljar_kernel.denials import Denials
 from belljar_kernel.interrupts import Interrupts
 
 TYPE_CHECKING = False
@@ -11,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from belljar_kernel.denials import Denials
     from belljar_kernel.fetch import Fetch
 
 
@@ -20,7 +23,7 @@ class Mail:
 
     def __init__(self) -> None:
         self.awaited = 0  # by how many coroutines
-        self.denials: Denials | None = None
+        self.denials = Denials(lambda _, __: None)
         self.interrupts = Interrupts()
         self.send: Callable[[str, dict[str, Any]], None] = lambda _, __: None
         self._take: Callable[[], Any] = lambda: None

@@ -9,23 +9,20 @@ import errno
 import os
 import socket
 
-from belljar_kernel.imports import ImportWatch
+from belljar_kernel.mail import mail
 from belljar_kernel.sockets import written
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import ModuleType
+    from collections.abc import Callable
     from typing import Any, NoReturn
-
-    from belljar_kernel.denials import Denials
 
 NO_SOCKETS = "this engine has no sockets, only HTTP clients such as requests and httpx reach a host"
 NO_PROCESSES = "this engine has no processes; use engine='native' for them"
-_denials: Denials | None = None
 
 
 def install() -> None:
-    """Refuse where Python asks, and have HTTP clients ask the host."""
+    """Refuse where Python asks."""
     for name in ("system", "popen", "fork", "forkpty", "posix_spawn", "posix_spawnp"):
         if hasattr(os, name):
             setattr(os, name, _no_process)
@@ -35,21 +32,17 @@ def install() -> None:
     kind.connect = kind.sendto = kind.bind = lambda _, *address: refuse_network(*address[-1:])
     kind.listen = lambda *_: refuse_network("a listening socket")
     kind.connect_ex = _refuse_quietly
-    ImportWatch(
-        {
-            "http.client": lambda module: _transports().patch_http_client(module),
-            "urllib3.connection": lambda module: _transports().patch_urllib3(module),
-            "urllib3.contrib.emscripten": lambda module: _transports().keep_urllib3(module),
-            "httpx._transports.jsfetch": lambda module: _transports().patch_httpx(module),
-            "pyodide.http": _patch_pyodide,
-        }
-    ).install()
 
 
-def connect(denials: Denials) -> None:
-    """From here on, report what is refused."""
-    global _denials
-    _denials = denials
+def patches() -> dict[str, Callable[[Any], None]]:
+    """What to do with which module, so that HTTP clients ask the host."""
+    return {
+        "http.client": lambda module: _transports().patch_http_client(module),
+        "urllib3.connection": lambda module: _transports().patch_urllib3(module),
+        "urllib3.contrib.emscripten": lambda module: _transports().keep_urllib3(module),
+        "httpx._transports.jsfetch": lambda module: _transports().patch_httpx(module),
+        "pyodide.http": _patch_pyodide,
+    }
 
 
 def refuse_network(address: object = "a connection") -> NoReturn:
@@ -64,7 +57,7 @@ def _transports() -> Any:
     return transports
 
 
-def _patch_pyodide(module: ModuleType) -> None:
+def _patch_pyodide(module: Any) -> None:
     from belljar_kernel import browser
 
     browser.patch_pyodide_http(module)
@@ -84,5 +77,4 @@ def _no_name(host: object = "a name", port: object = None, *_: object, **__: obj
 
 
 def _told(address: object) -> str:
-    target = written(address)
-    return _denials.refuse(target, NO_SOCKETS) if _denials else f"{target} was refused: {NO_SOCKETS}"
+    return mail.denials.refuse(written(address), NO_SOCKETS)

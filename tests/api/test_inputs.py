@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from belljar import InvalidRequest, Limits, Policy, Sandbox, SandboxError
+from belljar import AsyncSandbox, InvalidRequest, Limits, Policy, Sandbox, SandboxError
 
 REFUSED_CODE = {
     "empty": "",
@@ -154,6 +154,12 @@ def test_a_sandbox_refuses_what_this_version_cannot_do(options: dict[str, Any]):
     with pytest.raises(SandboxError) as refused:
         Sandbox(**options)
     assert isinstance(refused.value, ValueError)
+
+
+@pytest.mark.parametrize("policy", [Policy(network=["exa*mple.org"]), Policy(mounts={"/data": "x"})], ids=str)
+def test_a_policy_that_no_engine_can_keep_is_refused_before_anything_starts(policy: Policy):
+    with pytest.raises(InvalidRequest):
+        AsyncSandbox(policy=policy)
 
 
 @pytest.mark.parametrize("policy", [{"network": "example.org"}, {"network": [1]}, {"packages": "some"}], ids=str)

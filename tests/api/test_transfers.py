@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests import engines
 
 from belljar import (
     DiskFull,
-    EngineUnavailable,
     FileError,
     FileMissing,
     FileTooLarge,
@@ -31,12 +31,8 @@ MB = 1 << 20
 def roomy(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     """A sandbox with Python alone and a larger disk, for all tests of one engine."""
     limits = Limits(disk_mb=24, memory_mb=256)
-    try:
+    with engines.required():
         made = Sandbox(request.param, policy=Policy(packages="none"), limits=limits)
-    except EngineUnavailable as unavailable:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(unavailable))
-        pytest.skip(str(unavailable))
     with made:
         yield made
 

@@ -10,7 +10,7 @@ import time
 import pytest
 from tests.egress.world import allowed, eventually, origin, read_request, wait
 
-from belljar.egress import Caps
+from belljar.egress.caps import Caps
 
 pytestmark = pytest.mark.anyio
 MEGABYTE = 1 << 20
@@ -51,7 +51,7 @@ async def test_200_connections_at_once_are_served() -> None:
     together: set[int] = set()
     async with origin(echo) as server, allowed(server) as proxied:
         await asyncio.gather(*(exchange(number) for number in range(200)))
-        await eventually(lambda: proxied.egress.connections == 0)
+        await eventually(lambda: proxied.egress._gate.open == 0)
         assert len(proxied.connections) == 200
 
 
@@ -63,7 +63,7 @@ async def test_e11_a_flood_of_connections_leaves_the_proxy_healthy() -> None:
             await asyncio.sleep(0.02)
             for connection in flood:
                 connection.close()
-        await eventually(lambda: proxied.egress.connections == 19)
+        await eventually(lambda: proxied.egress._gate.open == 19)
         held.append(await proxied.tunnel("example.test", server.port))
         assert server.visits == 20
         for _, writer in held:

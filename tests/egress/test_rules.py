@@ -7,9 +7,10 @@ from ipaddress import ip_address
 import pytest
 
 from belljar import InvalidRequest
-from belljar.egress import Refused, Rules
 from belljar.egress.addresses import special
 from belljar.egress.hosts import canonical
+from belljar.egress.refusals import Refused
+from belljar.egress.rules import Rules
 
 
 def allows(network: list[str] | None, host: str, port: int = 443) -> bool:

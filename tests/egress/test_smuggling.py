@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.egress.world import allowed, eventually, origin, read_all
 
-from belljar.egress import Caps
+from belljar.egress.caps import Caps
 
 pytestmark = pytest.mark.anyio
 

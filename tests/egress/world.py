@@ -10,7 +10,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from belljar.egress import Caps, Connection, Egress
+from belljar.egress.caps import Caps
+from belljar.egress.line import Connection
+from belljar.egress.server import Egress
 from belljar.execution import Denial
 
 T = TypeVar("T")
@@ -136,15 +138,16 @@ async def proxy(
 
     listener = socket.create_server(("127.0.0.1", 0), backlog=512)
     port = listener.getsockname()[1]
-    egress = Egress(
-        network, caps=caps, resolver=resolver, on_denial=denials.append, on_connection=connections.append, tls=tls
-    )
+    egress = Egress(network, caps=caps, resolver=resolver, on_denial=denials.append, tls=tls)
+    gate = egress._gate
+    ended = gate._ended
+    gate._ended = lambda line: (connections.append(line.connection), ended(line))[1]  # type: ignore[method-assign]
     egress.listen(listener)
     try:
         yield Proxy(egress, port, denials, connections, lookups)
     finally:
         await wait(egress.close())
-        assert egress.connections == 0
+        assert gate.open == 0
 
 
 @contextlib.asynccontextmanager

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import subprocess
 import sys
 from pathlib import Path
 
@@ -23,6 +24,26 @@ def test_it_imports_the_standard_library_and_itself_only():
             for name in names:
                 top = name.partition(".")[0]
                 assert top in sys.stdlib_module_names or top in ("belljar_kernel", "_typeshed"), (path.name, name)
+
+
+ALONE = """
+import cloudpickle.cloudpickle, importlib, sys
+sys.modules["belljar_inside.cloudpickle.cloudpickle"] = cloudpickle.cloudpickle  # as it lies beside the kernel
+for name in sys.argv[1:]:
+    for loaded in [loaded for loaded in sys.modules if loaded.startswith("belljar_kernel")]:
+        del sys.modules[loaded]
+    try:
+        importlib.import_module(f"belljar_kernel.{name}")
+    except ImportError as error:
+        print(f"{name}: {error}")
+"""
+
+
+def test_every_module_can_be_imported_first():
+    names = sorted(path.stem for path in FOLDER.glob("*.py") if not path.stem.startswith("__"))
+    command = [sys.executable, "-c", ALONE, *names]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=FOLDER.parent, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_the_digest_is_over_every_source():

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests import engines
 
-from belljar import EngineUnavailable, Policy, Sandbox
+from belljar import Policy, Sandbox
 
 
 @pytest.fixture
@@ -52,11 +53,7 @@ def special(vault: Path) -> Iterator[socket.socket]:
 @pytest.fixture(params=["native", "wasm"])
 def mounted(request: pytest.FixtureRequest, vault: Path) -> Iterator[Sandbox]:
     """A sandbox of each engine that has the vault at /data, and Python alone."""
-    try:
+    with engines.required():
         made = Sandbox(request.param, policy=Policy(packages="none", mounts={"/data": str(vault)}))
-    except EngineUnavailable as unavailable:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(unavailable))
-        pytest.skip(str(unavailable))
     with made:
         yield made

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 from pathlib import Path
 
 import pytest
+from tests.native.interpreters import find_python
 
 from belljar.engines.base import Spec, ignore
 from belljar.engines.native.engine import NativeEngine
@@ -15,15 +14,6 @@ from belljar.packages.environment import Environment
 from belljar.settings import Settings
 
 RUN = {"type": "run", "count": 1, "env": {}, "stdin": None, "cwd": None, "code": "import sys; sys.version_info[:2]"}
-
-
-def find_python(minor: str) -> Path | None:
-    """A CPython of that version on this machine."""
-    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    found = sorted(versions.glob(f"{minor}.*/bin/python{minor}"))
-    beside = shutil.which(f"python{minor}")
-    system = Path(f"/usr/bin/python{minor}")
-    return found[-1] if found else system if system.exists() else Path(beside) if beside else None
 
 
 @pytest.mark.parametrize("minor", ["3.10", "3.11", "3.12", "3.13", "3.14"])

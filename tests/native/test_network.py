@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.loopback import Names, Web, certificate_in, names
-from tests.native.test_reserve import keeper_of
+from tests.native.keepers import keeper_of
 from tests.reliability import traces
 from tests.shop import Shop, wheel
 

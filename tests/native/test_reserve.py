@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.native.keepers import keeper_of, pid_of
 from tests.reliability.traces import eventually
 from tests.shop import Shop, wheel
 
 from belljar import Limits, Policy, Sandbox, compose
 from belljar.engines.native import keeper
-from belljar.engines.native.keeper import Keeper, tree_of
+from belljar.engines.native.keeper import tree_of
 from belljar.engines.native.reserve import Reserve
 from belljar.settings import Settings
 
@@ -41,17 +42,6 @@ def reserve(native: None) -> Iterator[Reserve]:
 
 def keepers(reserve: Reserve) -> list[int]:
     return [pid_of(keeper) for keeper in reserve._keepers]
-
-
-def keeper_of(sandbox: Sandbox) -> Keeper:
-    process: Any = sandbox._core._session.process
-    return process.keeper
-
-
-def pid_of(keeper: Keeper) -> int:
-    """The pid on the host."""
-    text = Path(f"/proc/self/fdinfo/{keeper.pidfd}").read_text()
-    return int(next(line.split()[1] for line in text.splitlines() if line.startswith("Pid:")))
 
 
 def test_a_new_sandbox_takes_a_keeper_that_was_made_ahead_and_another_is_made(reserve: Reserve):

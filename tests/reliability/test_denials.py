@@ -69,4 +69,5 @@ def test_a_host_that_may_open_few_files_allows_few_connections(
     monkeypatch: pytest.MonkeyPatch, files: int, connections: int
 ):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
-    assert network._connections() == connections
+    assert network._affordable(256) == connections
+    assert network._affordable(64) == min(connections, 64)

@@ -7,10 +7,10 @@ import socket
 import textwrap
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from tests.loopback import Canary, Names, Web, names
+from tests.loopback import Canary, Names, Web
+from tests.security.attempts import tried
 
 from belljar import Policy, Sandbox
 
@@ -33,29 +33,6 @@ def tunnel(target):
 
 
 @pytest.fixture(scope="module")
-def known() -> Iterator[Names]:
-    with names() as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def web() -> Iterator[Web]:
-    """The one server that may be reached, at an address of loopback that nobody else has."""
-    served = Web("127.0.0.2")
-    yield served
-    served.close()
-
-
-@pytest.fixture(scope="module")
-def canary(web: Web) -> Iterator[Canary]:
-    """On the same port of 127.0.0.1, where a mistake would lead."""
-    made = Canary("127.0.0.1", web.port)
-    yield made
-    assert not made.heard
-    made.close()
-
-
-@pytest.fixture(scope="module")
 def attacker(native: None, known: Names, web: Web, canary: Canary) -> Iterator[Sandbox]:
     """It may reach example.test and 127.0.0.2, both on one port."""
     policy = Policy(network=[f"example.test:{web.port}", f"127.0.0.2:{web.port}"])
@@ -65,10 +42,6 @@ def attacker(native: None, known: Names, web: Web, canary: Canary) -> Iterator[S
         assert made.run(f"got('http://example.test:{web.port}/')").value == "hello /"
         known.asked.clear()
         yield made
-
-
-def tried(sandbox: Sandbox, code: str, **args: Any) -> Any:
-    return sandbox.run(textwrap.dedent(code), args=args).raise_for_status().value
 
 
 def test_no_list_and_an_empty_list_allow_nothing(native: None, known: Names, canary: Canary):

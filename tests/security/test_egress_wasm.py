@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-import textwrap
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.loopback import Canary, Names, Web, names
+from tests import engines
+from tests.loopback import Canary, Names, Web
+from tests.security.attempts import tried
 
-from belljar import EngineUnavailable, Policy, Sandbox
+from belljar import Policy, Sandbox
 
 # What hostile code may use: `got(url)` is what came, or the text of the refusal; `forged` goes below every client.
 PRELUDE = """
@@ -31,36 +32,9 @@ def forged(url, method="GET", headers=(), redirects=0):
 """
 
 
-@pytest.fixture(scope="module")
-def known() -> Iterator[Names]:
-    with names() as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def web() -> Iterator[Web]:
-    """The one server that may be reached, at an address of loopback that nobody else has."""
-    served = Web("127.0.0.2")
-    yield served
-    served.close()
-
-
-@pytest.fixture(scope="module")
-def canary(web: Web) -> Iterator[Canary]:
-    """On the same port of 127.0.0.1, where a mistake would lead."""
-    made = Canary("127.0.0.1", web.port)
-    yield made
-    assert not made.heard
-    made.close()
-
-
 def wasm(*network: str) -> Sandbox:
-    try:
+    with engines.required():
         made = Sandbox("wasm", policy=Policy(network=network, packages="none"))
-    except EngineUnavailable as unavailable:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(unavailable))
-        pytest.skip(str(unavailable))
     made.run(PRELUDE).raise_for_status()
     return made
 
@@ -72,10 +46,6 @@ def attacker(known: Names, web: Web, canary: Canary) -> Iterator[Sandbox]:
         known.known["example.test"] = ["127.0.0.2"]
         assert made.run(f"got('http://example.test:{web.port}/')").value == "hello /"
         yield made
-
-
-def tried(sandbox: Sandbox, code: str, **args: Any) -> Any:
-    return sandbox.run(textwrap.dedent(code), args=args).raise_for_status().value
 
 
 def test_an_empty_list_allows_nothing_even_to_a_forged_request(known: Names, canary: Canary):

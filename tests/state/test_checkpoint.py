@@ -7,26 +7,10 @@ import stat
 from collections.abc import Iterator
 
 import pytest
+from tests.state.programs import SCIENCE, USED, USES_IT
 
 from belljar import AsyncSandbox, Checkpoint, CheckpointReport, Limits, Policy, Sandbox, SandboxClosed, SandboxError
 from belljar.host import saving
-
-SCIENCE = """
-import math as m
-import numpy as np, pandas as pd
-from sklearn.linear_model import LinearRegression
-df = pd.DataFrame({"a": [1.0, 2.0, None], "s": list("xyz"), "t": pd.date_range("2024-01-01", periods=3)})
-arr = np.arange(6).reshape(2, 3)
-model = LinearRegression().fit([[1], [2], [3]], [2, 4, 6])
-def f(n): return n + len(df)
-class Thing:
-    def __init__(self, n): self.n = n
-    def more(self): return f(self.n)
-thing = Thing(1)
-"""
-USES_IT = """[m.sqrt(4), df["a"].sum(), df["s"].tolist(), str(df["t"].dt.year.tolist()), arr.sum(),
-    round(float(model.predict([[4]])[0]), 6), f(1), thing.more(), isinstance(thing, Thing)]"""
-USED = [2.0, 3.0, ["x", "y", "z"], "[2024, 2024, 2024]", 15, 8.0, 4, 4, True]
 
 
 def value(sandbox: Sandbox, code: str) -> object:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.test_docs import DOCS, ROOT, examples
+from tests.pages import DOCS, ROOT, examples
 
 
 @pytest.mark.usefixtures("native")

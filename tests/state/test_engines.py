@@ -3,42 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.state.test_checkpoint import SCIENCE, USED, USES_IT
+from tests.state.programs import SCIENCE, STRUCTURES, USED, USED_STRUCTURES, USES_IT, USES_STRUCTURES
 
 from belljar import Sandbox
-
-STRUCTURES = """
-from dataclasses import dataclass, field
-from typing import NamedTuple
-import enum
-@dataclass
-class D:
-    a: int
-    b: list = field(default_factory=list)
-    def size(self): return len(self.b)
-class N(NamedTuple):
-    a: int
-    b: str = "b"
-    def both(self): return f"{self.a}{self.b}"
-class C(enum.Enum):
-    RED = 1
-def counter():
-    n = 0
-    def up():
-        nonlocal n
-        n += 1
-        return n
-    return up
-up = counter(); up()
-d, n, c = D(1, [2]), N(4), C.RED
-shared = [1]; alias = shared
-exec("def made(): return 1")
-open("f.txt", "w").write("text")
-"""
-USES_STRUCTURES = (
-    "[repr(d), d.size(), repr(D(5)), n.both(), type(n) is N, c is C.RED, up(), alias is shared, open('f.txt').read()]"
-)
-USED_STRUCTURES = ["D(a=1, b=[2])", 1, "D(a=5, b=[])", "4b", True, True, 2, True, "text"]
 
 
 @pytest.mark.parametrize(("before", "after"), [("native", "wasm"), ("wasm", "native"), ("wasm", "wasm")])

@@ -6,8 +6,8 @@ import uuid
 from pathlib import Path
 
 import pytest
-from tests.native.test_interpreters import find_python
-from tests.state.test_engines import STRUCTURES, USED_STRUCTURES, USES_STRUCTURES
+from tests.native.interpreters import find_python
+from tests.state.programs import STRUCTURES, USED_STRUCTURES, USES_STRUCTURES
 
 from belljar import compose
 from belljar.engines.base import Spec

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+from tests import engines
 
-from belljar import EngineUnavailable, Policy, Sandbox, compose
+from belljar import Policy, Sandbox, compose
 from belljar.compose import LocalHost
 from belljar.settings import Settings
 
@@ -19,16 +19,12 @@ BARE = Policy(packages="none")
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[LocalHost]:
-    """A host of its own for every file; skip with the reason where there is no engine, fail on CI."""
+    """A host of its own for every file."""
     compose.close()  # hosts of one process share the name of their control groups
     host = LocalHost(replace(Settings.load(), pool_size=0))
     with compose.using(host):
-        try:
+        with engines.required():
             Sandbox("wasm", policy=BARE).close()
-        except EngineUnavailable as unavailable:
-            if os.environ.get("CI") == "true":
-                pytest.fail(str(unavailable))
-            pytest.skip(str(unavailable))
         yield host
     host.close()
 

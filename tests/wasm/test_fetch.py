@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from tests.loopback import certificate_in
+from tests.wasm.interrupted import interrupted
 from tests.wasm.origin import BLOCK, Origin, eventually
-from tests.wasm.test_interrupts import interrupted
 
 from belljar import Policy, Sandbox
 from belljar.compose import LocalHost

@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 
 from belljar import Limits, Policy
-from belljar.egress import Egress
+from belljar.egress.caps import Caps
+from belljar.egress.server import Egress
 from belljar.engines.base import Spec
 from belljar.engines.channel import BrokenProtocol
 from belljar.engines.wasm.engine import WasmEngine
-from belljar.engines.wasm.fetches import LEAST_BYTES, MOST_AT_ONCE, MOST_UNSENT, WINDOW_BYTES, Fetches
+from belljar.engines.wasm.fetches import LEAST_BYTES, MOST_OPEN, MOST_UNSENT, WINDOW_BYTES, Fetches
 from belljar.engines.wasm.process import WasmProcess
+from belljar.execution import Denial
 from belljar.packages.environment import Environment
 from belljar.settings import Settings
 
@@ -49,11 +51,12 @@ class World:
     def __init__(self) -> None:
         self.process = Process()
         self.given_up: list[str] = []
-        self.egress = Egress([])
-        self.fetches = Fetches(lambda: self._way, self.process, self.given_up.append)  # type: ignore[arg-type]
+        self.denials: list[Denial] = []
+        self.egress = Egress([], on_denial=self.denials.append)
+        self.fetches = Fetches(lambda: self.way_out, self.process, self.given_up.append)  # type: ignore[arg-type]
         self.is_slow = False
 
-    async def _way(self) -> Egress:
+    async def way_out(self) -> Egress:
         if self.is_slow:
             await asyncio.sleep(30)
         return self.egress
@@ -124,19 +127,38 @@ async def test_a_body_comes_no_faster_than_it_is_passed_on_however_small_its_pie
 
 
 @pytest.mark.anyio
-async def test_no_more_than_so_many_are_under_way_and_ending_leaves_none(world: World):
+async def test_one_request_more_than_there_may_be_connections_is_a_denial(world: World):
+    async def never(name: str, port: int) -> list[str]:
+        await asyncio.sleep(30)
+        return []
+
+    caps, denials = Caps(connections=2), world.denials
+    world.egress = Egress(["example.test"], caps=caps, resolver=never, on_denial=denials.append)
+    for number in (1, 2, 3):
+        world.take(fetch=number)
+    while not world.process.mail:
+        await asyncio.sleep(0.01)
+    rule = "a sandbox may have 2 connections at once"
+    assert denials == [Denial("network", "http://example.test/", rule, "close some first", "egress")]
+    message = f"http://example.test/ was refused: {rule}; close some first"
+    told = json.dumps({"kind": "refused", "message": message}).encode()
+    assert world.process.mail == [(b"F", 3, told)]
+
+
+@pytest.mark.anyio
+async def test_no_more_than_so_many_wait_and_ending_leaves_none(world: World):
     world.is_slow = True
-    for number in range(1, MOST_AT_ONCE + 3):
+    for number in range(1, MOST_OPEN + 3):
         world.take(fetch=number)
     assert [(kind, number) for kind, number, _ in world.process.mail] == [
-        (b"F", MOST_AT_ONCE + 1),
-        (b"F", MOST_AT_ONCE + 2),
+        (b"F", MOST_OPEN + 1),
+        (b"F", MOST_OPEN + 2),
     ]
-    assert f"{MOST_AT_ONCE} requests under way" in json.loads(world.process.mail[0][2])["message"]
+    assert "make fewer requests at once" in json.loads(world.process.mail[0][2])["message"]
     world.fetches.end()
     await asyncio.sleep(0.01)
     assert [task for task in asyncio.all_tasks() if "_Fetch" in repr(task)] == []
-    world.take(fetch=500)
+    world.take(fetch=5000)
     assert len(world.process.mail) == 2
 
 
@@ -166,13 +188,20 @@ async def test_a_request_that_is_closed_says_no_more(world: World):
 
 
 @pytest.mark.anyio
+async def test_a_request_before_there_is_a_sandbox_breaks_the_protocol(world: World):
+    world.way_out = None  # type: ignore[assignment, method-assign]
+    with pytest.raises(BrokenProtocol):
+        world.take()
+
+
+@pytest.mark.anyio
 async def test_a_pooled_process_is_given_the_way_out_of_the_sandbox_it_becomes(world: World):
     environment = Environment(Path(sys.executable), None, "none")
     process = WasmProcess(_no_launch, environment, Limits())
     engine = WasmEngine(Settings.load(), None)
-    spec = Spec("id", environment, policy=Policy(network=["example.test"]), egress=world._way)
+    spec = Spec("id", environment, policy=Policy(network=["example.test"]), egress=world.way_out)
     assert await engine.settle(process, spec)
-    assert process.egress == world._way
+    assert process.egress == world.way_out
     await engine.close()
 
 

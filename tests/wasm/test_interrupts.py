@@ -6,8 +6,9 @@ import threading
 import time
 
 import pytest
+from tests.wasm.interrupted import interrupted
 
-from belljar import Execution, Sandbox
+from belljar import Sandbox
 
 BUSY = {
     "a loop": "print('on', flush=True)\nwhile True: pass",
@@ -22,22 +23,6 @@ BUSY = {
     "a slow pattern": "import re\nprint('on', flush=True)\nre.match('(a+)+$', 'a' * 60 + 'b')",
     "a generator": "print('on', flush=True)\nsum(n for n in iter(int, 1))",
 }
-
-
-def interrupted(sandbox: Sandbox, code: str) -> Execution:
-    """Run it and interrupt when it has said that it is on and gone a little further."""
-    on = threading.Event()
-
-    def stop() -> None:
-        on.wait(30)
-        time.sleep(0.2)
-        sandbox.interrupt()
-
-    thread = threading.Thread(target=stop)
-    thread.start()
-    ran = sandbox.run(code, on_event=lambda event: on.set())
-    thread.join()
-    return ran
 
 
 @pytest.mark.parametrize("what", BUSY)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from ipaddress import ip_address
 
 from belljar.egress.caps import Caps, Meter
@@ -32,7 +31,6 @@ class Gate:
         caps: Caps,
         resolver: Resolver | None,
         on_denial: Callable[[Denial], None] | None,
-        on_connection: Callable[[Connection], None] | None,
     ) -> None:
         self.rules = rules
         self.caps = caps
@@ -42,7 +40,6 @@ class Gate:
         self._lines: set[Line] = set()
         self._closed = False
         self._on_denial = on_denial
-        self._on_connection = on_connection
 
     def enter(self, target: str = "any host") -> None:
         """Count one more connection; `leave` must follow.
@@ -90,8 +87,11 @@ class Gate:
     def report(self, refused: Refused) -> None:
         """Tell whoever listens what was refused."""
         if self._on_denial is not None:
-            with self._listening():
+            try:
                 self._on_denial(refused.denial())
+            except Exception as error:  # a listener's own failure is told to the loop and ends nothing here
+                context = {"message": "a listener of the egress proxy failed", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(context)
 
     def close(self) -> None:
         """End every line, and those that are being made."""
@@ -113,18 +113,6 @@ class Gate:
         self._lines.discard(line)
         if line.connection.way == "fetch":
             self.leave()  # a guest that forgets a response does not keep its place
-        if self._on_connection is not None:
-            with self._listening():
-                self._on_connection(line.connection)
-
-    @contextlib.contextmanager
-    def _listening(self) -> Iterator[None]:
-        """A listener's own failure is told to the loop and ends nothing here."""
-        try:
-            yield
-        except Exception as error:
-            context = {"message": "a listener of the egress proxy failed", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(context)
 
 
 async def _encrypted(connected: socket.socket, tls: ssl.SSLContext, name: str) -> Stream:

@@ -17,7 +17,7 @@ Way = Literal["connect", "http", "socks", "fetch"]
 
 @dataclass
 class Connection:
-    """An allowed connection, for whoever keeps a log."""
+    """An allowed connection: where it leads, and what it has moved."""
 
     host: str
     port: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from belljar.execution import Denial
+from belljar_kernel.denials import refusal
 
 _LONGEST = 600
 
@@ -12,7 +13,7 @@ class Refused(Exception):
 
     def __init__(self, target: str, rule: str, hint: str, status: int = 403) -> None:
         self.target, self.rule, self.hint, self.status = plain(target, 300), plain(rule), plain(hint), status
-        super().__init__(f"{self.target} was refused: {self.rule}; {self.hint}")
+        super().__init__(refusal(self.target, self.rule, self.hint))
 
     def denial(self) -> Denial:
         """The refusal as an Execution reports it."""

@@ -10,6 +10,7 @@ from belljar.egress.addresses import special
 from belljar.egress.hosts import Address, Host, NotAHost, authority, canonical, port_number
 from belljar.egress.refusals import Refused
 from belljar.errors import InvalidRequest
+from belljar_kernel.denials import NO_HOSTS, OFF
 
 WEB_PORTS = frozenset({80, 443})
 _SCHEMES = {"http": 80, "https": 443}
@@ -62,7 +63,7 @@ class Rules:
         """
         target = authority(host, port)
         if not self._rules:
-            raise Refused(target, "network is off", "allow hosts with Policy(network=[...])")
+            raise Refused(target, OFF, NO_HOSTS)
         covering = [rule for rule in self._rules if rule.covers(host)]
         if not covering:
             raise Refused(target, "host is not in Policy.network", str(self))

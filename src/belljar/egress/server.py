@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
 import socket
 import ssl
 from collections.abc import Callable, Coroutine, Iterable
 from functools import cached_property
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -17,15 +15,13 @@ from belljar.egress import fetch
 from belljar.egress.caps import Caps, Pace
 from belljar.egress.front import attend, turn_away
 from belljar.egress.gate import Gate
-from belljar.egress.line import Connection
 from belljar.egress.refusals import Refused
 from belljar.egress.resolver import Resolver
 from belljar.egress.rules import Rules
-from belljar.egress.streams import PairStream, SocketStream, Stream
+from belljar.egress.streams import SocketStream, Stream
 from belljar.errors import SandboxClosed
 from belljar.execution import Denial
 
-_BACKLOG = 256
 _PAUSE_S = 0.05
 _TURNED_AWAY_AT_ONCE = 32
 
@@ -38,7 +34,6 @@ class Egress:
         caps: how much the sandbox may use.
         resolver: names to addresses; the machine's own by default.
         on_denial: called with every refusal, at once. A guest decides how often: keep only as many as you need.
-        on_connection: called with every allowed connection when it ends.
         tls: trust for `fetch`; the machine's own by default. Tunnels are never decrypted.
 
     Raises:
@@ -52,21 +47,14 @@ class Egress:
         caps: Caps | None = None,
         resolver: Resolver | None = None,
         on_denial: Callable[[Denial], None] | None = None,
-        on_connection: Callable[[Connection], None] | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._gate = Gate(Rules.parse(network), caps or Caps(), resolver, on_denial, on_connection)
+        self._gate = Gate(Rules.parse(network), caps or Caps(), resolver, on_denial)
         self._given_tls = tls
         self._pace = Pace(self._gate.caps)
         self._tasks: set[asyncio.Task[None]] = set()
         self._turned_away = 0
-        self._paths: list[Path] = []
         self._closed = False
-
-    @property
-    def connections(self) -> int:
-        """How many connections are open now."""
-        return self._gate.open
 
     def listen(self, listener: socket.socket | int) -> Callable[[], object]:
         """Accept guests on a listening socket, or on the descriptor of one; it is closed with the proxy.
@@ -82,27 +70,9 @@ class Egress:
         task = self._start(self._accept(listener), listener.close)
         return task.cancel
 
-    def listen_unix(self, path: str | os.PathLike[str]) -> None:
-        """Accept guests on a new unix socket that only this user may connect to; it is removed with the proxy."""
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            listener.bind(os.fspath(path))
-            os.chmod(path, 0o600)  # nobody can connect before it listens
-            listener.listen(_BACKLOG)
-        except BaseException:
-            listener.close()
-            raise
-        self._paths.append(Path(path))
-        self.listen(listener)
-
     def serve(self, guest: socket.socket) -> None:
         """Serve one accepted connection, in the background."""
         stream = SocketStream(guest)
-        self._start(self._attend(stream), stream.close)
-
-    def serve_pair(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one accepted connection that asyncio already holds, in the background."""
-        stream = PairStream(reader, writer)
         self._start(self._attend(stream), stream.close)
 
     async def fetch(
@@ -137,9 +107,6 @@ class Egress:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._gate.close()
-        for path in self._paths:
-            path.unlink(missing_ok=True)
-        self._paths.clear()
 
     async def __aenter__(self) -> Egress:
         return self

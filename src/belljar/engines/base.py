@@ -12,7 +12,7 @@ from belljar.packages.progress import Progress
 from belljar.policy import Policy
 
 if TYPE_CHECKING:
-    from belljar.egress import Egress
+    from belljar.egress.server import Egress
 
 Event = dict[str, Any]
 OnEvent = Callable[[Event], None]
@@ -100,7 +100,10 @@ class KernelExited(Exception):
 
 
 class Workspace(Protocol):
-    """The sandbox's files. Paths are relative to `/workspace` and already checked to be plain."""
+    """The sandbox's files. Paths are relative to `/workspace` and already checked to be plain.
+
+    An engine inherits from it: it moves pieces, and what is whole is made of those.
+    """
 
     async def write(self, path: str, data: bytes) -> None:
         """Create or replace a file, with its parents.
@@ -109,6 +112,7 @@ class Workspace(Protocol):
             PathRefused: when the guest turned a part of the path into a way out.
             DiskFull: when it does not fit; nothing is left half-written.
         """
+        await self.write_from(path, (data,))
 
     async def write_from(self, path: str, pieces: Iterable[bytes]) -> None:
         """The same with pieces, which are asked for one by one, and not on the loop."""
@@ -121,6 +125,9 @@ class Workspace(Protocol):
             FileTooLarge: over `max_bytes`.
             PathRefused: when it is not a regular file beneath the workspace.
         """
+        content = bytearray()
+        await self.read_into(path, max_bytes, content.extend)
+        return bytes(content)
 
     async def read_into(self, path: str, max_bytes: int, sink: Sink) -> None:
         """The same, given to `sink` piece by piece, and not on the loop."""

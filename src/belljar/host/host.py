@@ -11,7 +11,7 @@ from functools import partial
 from belljar.engines.base import Engine, EngineHealth, KernelProcess, Spec
 from belljar.engines.registry import FACTORIES, Registry
 from belljar.errors import InvalidRequest, SandboxClosed, SandboxError, StartFailed
-from belljar.host.network import Network
+from belljar.host.network import MOST_CONNECTIONS, MOST_REQUESTS, Network
 from belljar.host.pool import Pool
 from belljar.host.session import Session
 from belljar.limits import Limits
@@ -45,7 +45,7 @@ class Host:
         asked = {name for name in ("network", "mounts") if getattr(spec.policy, name)}
         if beyond := asked - engine.capabilities:
             raise InvalidRequest(f"the {engine.name} engine has no {' or '.join(sorted(beyond))} in this version")
-        network = Network(spec.policy)
+        network = Network(spec.policy, MOST_REQUESTS if engine.name == "wasm" else MOST_CONNECTIONS)
         spec = replace(spec, egress=network.egress)
         try:
             process, is_pooled = await self._process(engine, spec)

@@ -1,9 +1,9 @@
-"""The way out of one sandbox: made at its first use, ended with the sandbox; what it refuses is kept for Executions."""
+"""One sandbox's egress: made at its first use, ended with the sandbox; what it refuses is kept for Executions."""
 
 from __future__ import annotations
 
 import asyncio
-from types import ModuleType
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from belljar.engines.base import Event
@@ -11,19 +11,21 @@ from belljar.execution import Denial
 from belljar.policy import Policy
 
 if TYPE_CHECKING:
-    from belljar.egress import Egress
+    from belljar.egress.server import Egress
 
 MOST_DENIALS = 100  # a guest decides how many there are
 LONGEST_TEXT = 1000
 FEWEST_CONNECTIONS, MOST_CONNECTIONS, FOR_REFUSALS = 8, 256, 32
+MOST_REQUESTS = 64  # where this process holds the bodies that are on their way
 SHARE = 64  # of the files that this process may open, one in so many
 
 
 class Network:
     """One sandbox's egress proxy and what was refused. What arrives between two runs is told by the later one."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, most_connections: int = MOST_CONNECTIONS) -> None:
         self._hosts = tuple(policy.network)
+        self._most = _affordable(most_connections) if self._hosts else FOR_REFUSALS
         self._making: asyncio.Task[Egress] | None = None
         self._denials: dict[tuple[str, ...], Denial] = {}  # each once, the first ones
         self._closed = False
@@ -68,28 +70,22 @@ class Network:
         return self._making
 
     async def _make(self) -> Egress:
-        module = await asyncio.to_thread(_load)
-        caps = module.Caps(connections=_connections() if self._hosts else FOR_REFUSALS)
-        made: Egress = module.Egress(self._hosts, caps=caps, on_denial=self.note)
+        server = await asyncio.to_thread(import_module, "belljar.egress.server")
+        caps = server.Caps(connections=self._most)
+        made: Egress = server.Egress(self._hosts, caps=caps, on_denial=self.note)
         if self._closed:
             await made.close()
         return made
 
 
-def _load() -> ModuleType:
-    import belljar.egress
-
-    return belljar.egress
-
-
-def _connections() -> int:
+def _affordable(most: int) -> int:
     """How many a sandbox may have at once: two descriptors of this process each, which all sandboxes share."""
     try:
         import resource
     except ImportError:
-        return MOST_CONNECTIONS
+        return most
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST_CONNECTIONS if files < 0 else max(FEWEST_CONNECTIONS, min(MOST_CONNECTIONS, files // SHARE))
+    return most if files < 0 else max(FEWEST_CONNECTIONS, min(most, files // SHARE))
 
 
 def _plain(text: object) -> str:

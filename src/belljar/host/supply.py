@@ -20,7 +20,6 @@ AUTOMATIC_S = 60.0
 LOOK_S = 5.0
 SHORT_S, LONG_S = 60.0, 3600.0
 MOST_AT_ONCE = 20
-ANYWHERE = ("http://", "https://")  # whether an address may be asked at all was looked at before
 _IMPORTS = re.compile(r"\bfrom\s+(\w+)[\w.]*\s+import\b|\bimport\s+([^\n;#]*)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 

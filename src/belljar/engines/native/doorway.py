@@ -12,7 +12,7 @@ from belljar.errors import SandboxError
 from belljar_jail.keeper import DOORWAY
 
 if TYPE_CHECKING:
-    from belljar.egress import Egress
+    from belljar.egress.server import Egress
 
 ADDRESS = f"http://{DOORWAY[0]}:{DOORWAY[1]}"
 OWN_NAMES = ("localhost", "127.0.0.1", "::1")

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from belljar.engines.base import Entry, EntryType, Listing, Sink
+from belljar.engines.base import Entry, EntryType, Listing, Sink, Workspace
 from belljar.errors import DiskFull, FileError, FileMissing, FileTooLarge, PathRefused, SandboxClosed
 from belljar_jail import linux
 from belljar_kernel.files import UNFINISHED, is_unfinished
@@ -26,29 +26,19 @@ PIECE_BYTES = 1 << 20
 _libc = ctypes.CDLL(None)
 
 
-class DescriptorWorkspace:
+class DescriptorWorkspace(Workspace):
     """The files of one sandbox, through a descriptor of its folder."""
 
     def __init__(self, descriptor: int, owner: int | None) -> None:
         self.descriptor = descriptor
         self.owner = owner  # the host id that the sandbox's own files have; None when it is ours
 
-    async def write(self, path: str, data: bytes) -> None:
-        """Create or replace a file, with its parents."""
-        await self.write_from(path, (data,))
-
     async def write_from(self, path: str, pieces: Iterable[bytes]) -> None:
-        """The same, piece by piece."""
+        """Create or replace a file, with its parents."""
         await self._off_loop(_write, path, pieces, self.owner)
 
-    async def read(self, path: str, max_bytes: int) -> bytes:
-        """The content of a regular file."""
-        content = bytearray()
-        await self.read_into(path, max_bytes, content.extend)
-        return bytes(content)
-
     async def read_into(self, path: str, max_bytes: int, sink: Sink) -> None:
-        """The same, piece by piece."""
+        """The content of a regular file, piece by piece."""
         await self._off_loop(_read, path, max_bytes, sink)
 
     async def list(self, path: str, max_entries: int) -> Listing:

@@ -15,12 +15,12 @@ from belljar.engines.wasm.runner import Runner
 from belljar.errors import SandboxError
 
 if TYPE_CHECKING:
-    from belljar.egress import Egress
+    from belljar.egress.server import Egress
 
-Way = Callable[[], Awaitable["Egress"]]
+WayOut = Callable[[], Awaitable["Egress"]]
 
 FETCH_EVENTS = frozenset({"fetch", "fetch_body", "fetch_taken", "fetch_close"})
-MOST_AT_ONCE = 64
+MOST_OPEN = 1024  # that the egress has not refused yet: it counts connections, and allows fewer
 PIECE_BYTES = 128 << 10
 WINDOW_BYTES = 512 << 10  # of a body, on their way: each side sends no more before the other has taken some
 LEAST_BYTES = 1 << 10  # that a piece counts for, however small it is
@@ -29,7 +29,6 @@ MOST_REDIRECTS = 20
 LONGEST_URL, LONGEST_METHOD, MOST_HEADERS, HEADERS_BYTES = 32 << 10, 32, 256, 64 << 10
 STALLED_S = 60  # a response that nobody reads is given up
 HIGHEST = (1 << 32) - 1
-OFF = "network is off; allow hosts with Policy(network=[...])"
 
 _MAIL = struct.Struct(">IcI")  # the length of a frame, and in it the kind and the number of the fetch
 CONNECTED, HEAD, DATA, END, FAILED, TAKEN = b"C", b"H", b"D", b"E", b"F", b"T"
@@ -38,8 +37,8 @@ CONNECTED, HEAD, DATA, END, FAILED, TAKEN = b"C", b"H", b"D", b"E", b"F", b"T"
 class Fetches:
     """All of one Python, which `runner` leads to. It is given up when it reads nothing of what it asked for."""
 
-    def __init__(self, way: Callable[[], Way | None], runner: Runner, give_up: Callable[[str], None]) -> None:
-        self._way = way
+    def __init__(self, way_out: Callable[[], WayOut | None], runner: Runner, give_up: Callable[[str], None]) -> None:
+        self._way_out = way_out
         self._runner = runner
         self._give_up = give_up
         self._open: dict[int, _Fetch] = {}
@@ -69,12 +68,14 @@ class Fetches:
     def _begin(self, number: int, event: Event) -> None:
         if number in self._open:
             raise BrokenProtocol("two fetches with one number")
+        way_out = self._way_out()
+        if way_out is None:
+            raise BrokenProtocol("a fetch before there is code that could ask for it")
         fetch = _Fetch(event, lambda kind, data: self._send(number, kind, data))
-        if len(self._open) >= MOST_AT_ONCE:
-            rule = f"a sandbox may have {MOST_AT_ONCE} requests under way"
-            return fetch.fail("refused", f"{fetch.url[:300]} was refused: {rule}; close some first")
+        if len(self._open) >= MOST_OPEN:
+            return fetch.fail("unreachable", f"{fetch.url[:300]} was not asked for: make fewer requests at once")
         self._open[number] = fetch
-        fetch.task = asyncio.get_running_loop().create_task(fetch.run(self._way()))
+        fetch.task = asyncio.get_running_loop().create_task(fetch.run(way_out))
         fetch.task.add_done_callback(lambda _: self._open.pop(number, None))
         return None
 
@@ -114,14 +115,12 @@ class _Fetch:
         else:
             self._take_body(event)
 
-    async def run(self, way: Way | None) -> None:
+    async def run(self, way_out: WayOut) -> None:
         """Make the request and pass the response on, as fast as it is taken."""
-        if way is None:
-            return self.fail("refused", f"{self.url[:300]} was refused: {OFF}")
-        from belljar.egress import Refused, Unreachable, Untrusted
+        from belljar.egress.refusals import Refused, Unreachable, Untrusted
 
         try:
-            egress = await way()
+            egress = await way_out()
             body = None if self.length is None else self._pieces()
             response = await egress.fetch(
                 self.method, self.url, self.headers, body, redirects=self.redirects,
@@ -146,7 +145,6 @@ class _Fetch:
         except Exception as error:
             self.fail("unreachable", f"{self.url[:300]} could not be fetched: {type(error).__name__}")
             raise
-        return None
 
     def fail(self, kind: str, message: str) -> None:
         """Tell inside that it came to nothing."""

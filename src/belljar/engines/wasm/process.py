@@ -11,7 +11,7 @@ from typing import Any
 from belljar.engines import exits
 from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, ignore
 from belljar.engines.channel import encode
-from belljar.engines.wasm.fetches import Fetches, Way
+from belljar.engines.wasm.fetches import Fetches, WayOut
 from belljar.engines.wasm.layer import layer_requests
 from belljar.engines.wasm.leaving import END_TIMEOUT_S, HAND_OVER_TIMEOUT_S, Leaving, Restore, in_order, listing
 from belljar.engines.wasm.mounts import Mounts
@@ -43,7 +43,7 @@ class WasmProcess:
         launch: Launch,
         packages: Environment,
         limits: Limits,
-        egress: Way | None = None,
+        egress: WayOut | None = None,
         mounts: Mapping[str, str | PathLike[str]] | None = None,
     ) -> None:
         self.limits = limits

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
-from belljar.engines.base import Entry, Event, KernelExited, Listing, Sink
+from belljar.engines.base import Entry, Event, KernelExited, Listing, Sink, Workspace
 from belljar.errors import DiskFull, FileError, FileMissing, FileTooLarge, PathRefused, SandboxError
 from belljar_kernel.files import UNFINISHED, is_unfinished
 
@@ -21,7 +21,7 @@ BAD_PARTS = ("", ".", "..")
 Ask = Callable[[dict[str, Any]], Awaitable[Event]]
 
 
-class MemoryWorkspace:
+class MemoryWorkspace(Workspace):
     """Files by way of requests. What comes back is untrusted."""
 
     def __init__(self, ask: Ask) -> None:
@@ -29,12 +29,8 @@ class MemoryWorkspace:
         self._writing = asyncio.Lock()
         self._clean: asyncio.Future[None] | None = None
 
-    async def write(self, path: str, data: bytes) -> None:
-        """Create or replace a file, with its parents."""
-        await self.write_from(path, (data,))
-
     async def write_from(self, path: str, pieces: Iterable[bytes]) -> None:
-        """The same, piece by piece."""
+        """Create or replace a file, with its parents."""
         fresh = f"{UNFINISHED}{secrets.token_hex(6)}"
         coming = _parts(pieces)
         async with self._writing:
@@ -54,14 +50,8 @@ class MemoryWorkspace:
                 self._clean = asyncio.ensure_future(self._forget(f"{folder}/{fresh}".lstrip("/")))
                 raise
 
-    async def read(self, path: str, max_bytes: int) -> bytes:
-        """The content of a regular file."""
-        content = bytearray()
-        await self.read_into(path, max_bytes, content.extend)
-        return bytes(content)
-
     async def read_into(self, path: str, max_bytes: int, sink: Sink) -> None:
-        """The same, piece by piece."""
+        """The content of a regular file, piece by piece."""
         size = 0
         while True:
             answer = await self._request("file_read", path, offset=size, max=max_bytes)

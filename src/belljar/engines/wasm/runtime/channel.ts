@@ -1,13 +1,7 @@
 /** Frames on the process's own standard output, four bytes of length and JSON; all of it made of what was there before any
  * user code. */
+import { set, subarray } from "./genuine.ts";
 
-const bound = Function.prototype.bind.bind(Function.prototype.call);
-const set = bound(Object.getPrototypeOf(Uint8Array.prototype).set) as (
-  into: Uint8Array,
-  from: Uint8Array,
-  at: number,
-) => void;
-const subarray = bound(Uint8Array.prototype.subarray) as (bytes: Uint8Array, start: number) => Uint8Array;
 const encoder = new TextEncoder();
 const encode = encoder.encode.bind(encoder), write = Deno.stdout.writeSync.bind(Deno.stdout);
 const { stringify } = JSON;

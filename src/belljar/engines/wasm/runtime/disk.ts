@@ -4,6 +4,7 @@
  * bounds the process as a whole is outside.
  */
 import type { FileNode, FileSystem } from "./emscripten.ts";
+import { set } from "./genuine.ts";
 import type { Change } from "./kept.ts";
 
 const ENOSPC = 51, EROFS = 69;
@@ -15,12 +16,6 @@ const FILE = 0o100000, DIRECTORY = 0o40000, KIND = 0o170000;
 /** A node of ours has its facts in shared memory: size, modification time, mode. */
 type OwnNode = FileNode & { facts?: Float64Array };
 
-const bound = Function.prototype.bind.bind(Function.prototype.call);
-const set = bound(Object.getPrototypeOf(Uint8Array.prototype).set) as (
-  into: Uint8Array,
-  from: Uint8Array,
-  at: number,
-) => void;
 const { now } = Date, { max, min, floor } = Math, { values } = Object;
 const Shared = SharedArrayBuffer, Bytes = Uint8Array, Numbers = Float64Array;
 

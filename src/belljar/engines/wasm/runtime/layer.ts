@@ -1,6 +1,7 @@
 /** Packages that are added to a sandbox: a pack that comes over the channel, in pieces, and is mounted in place of the last
  * one. Made of what was there before any user code. */
 import type { FileSystem } from "./emscripten.ts";
+import { bound, set } from "./genuine.ts";
 import { mountPack } from "./pack.ts";
 import { LAYER } from "./places.ts";
 
@@ -12,12 +13,6 @@ export interface LayerRequest {
 
 const { parse } = JSON;
 const fromBase64 = Uint8Array.fromBase64.bind(Uint8Array);
-const bound = Function.prototype.bind.bind(Function.prototype.call);
-const set = bound(Object.getPrototypeOf(Uint8Array.prototype).set) as (
-  into: Uint8Array,
-  from: Uint8Array,
-  at: number,
-) => void;
 const slice = bound(Uint8Array.prototype.slice) as (bytes: Uint8Array, start: number, end: number) => Uint8Array;
 let parts: Uint8Array[] = [], isMounted = false;
 

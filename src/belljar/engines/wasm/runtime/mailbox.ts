@@ -3,6 +3,7 @@
  * ring of bytes for messages. The control thread writes and the Python thread takes; what that one says of itself is not
  * trusted. Made of what was there before any user code.
  */
+import { set, subarray } from "./genuine.ts";
 
 /** Places of the shared integers. Pyodide itself looks at the first. */
 const SIGNAL = 0, BELL = 1, WRITTEN = 2, TAKEN = 3, FULL = 4;
@@ -15,13 +16,6 @@ const ANSWER = 0x41;
 
 const { load, store, add, notify, wait, exchange } = Atomics, { min } = Math;
 const now = performance.now.bind(performance);
-const bound = Function.prototype.bind.bind(Function.prototype.call);
-const set = bound(Object.getPrototypeOf(Uint8Array.prototype).set) as (
-  into: Uint8Array,
-  from: Uint8Array,
-  at: number,
-) => void;
-const subarray = bound(Uint8Array.prototype.subarray) as (bytes: Uint8Array, start: number, end: number) => Uint8Array;
 
 /** The shared integers, with room for the ring behind them. */
 export function sharedMemory(): Int32Array {

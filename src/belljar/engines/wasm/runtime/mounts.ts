@@ -3,7 +3,9 @@
  * come as links, and lead wherever they lead in here. It lives on after user code has patched the built-ins of JavaScript.
  */
 import type { FileNode, FileSystem, Stream } from "./emscripten.ts";
+import { bound, set, subarray } from "./genuine.ts";
 import type { Answer, Question } from "./questions.ts";
+import { attributesOf, readOnly } from "./readonly.ts";
 
 type Ask = (question: Question) => Answer | undefined;
 type Facts = [kind: string, size: number, modified: number, target: string];
@@ -11,19 +13,12 @@ type Row = [name: string, ...Facts];
 type MountNode = FileNode & { mountAt: number; where: string; listed?: Map<string, Facts>; listedAt: number };
 type MountStream = Stream & { file: { handle: number; users: number; at: number; block: Uint8Array } };
 
-const EACCES = 2, EBADF = 8, EINVAL = 28, EIO = 29, EMFILE = 33, ENOENT = 44, EROFS = 69, ELOOP = 32;
+const EACCES = 2, EBADF = 8, EINVAL = 28, EIO = 29, EMFILE = 33, ENOENT = 44, ELOOP = 32;
 const ERRNO: Record<string, number> = { missing: ENOENT, refused: EACCES, many: EMFILE, handle: EBADF, link: ELOOP };
 const MODES: Record<string, number> = { file: 0o100644, directory: 0o40755, symlink: 0o120777, other: 0o10644 };
 const BLOCK = 512 << 10;
 const LISTED_MS = 500; // a listing is followed by a look at each name: those are not asked for again
 
-const bound = Function.prototype.bind.bind(Function.prototype.call);
-const set = bound(Object.getPrototypeOf(Uint8Array.prototype).set) as (
-  into: Uint8Array,
-  from: Uint8Array,
-  at: number,
-) => void;
-const subarray = bound(Uint8Array.prototype.subarray) as (bytes: Uint8Array, start: number, end: number) => Uint8Array;
 const lookedUp = bound(Map.prototype.get) as (map: Map<string, Facts>, name: string) => Facts | undefined;
 const put = bound(Map.prototype.set) as (map: Map<string, Facts>, name: string, facts: Facts) => void;
 const now = performance.now.bind(performance);
@@ -39,9 +34,7 @@ export function mountFolders(fs: FileSystem, places: string[], ask: Ask): void {
     return answer;
   };
   const about = (node: MountNode, act: string): Question => ({ act, mount: node.mountAt, path: node.where });
-  const refuse = (): never => {
-    throw new fs.ErrnoError(EROFS);
-  };
+  const { refuse, changes, folderStreams } = readOnly(fs);
   const beneath = (node: MountNode, name: string) => node.where ? `${node.where}/${name}` : name;
 
   const become = (node: MountNode, [kind, , modified]: Facts): MountNode => {
@@ -53,20 +46,7 @@ export function mountFolders(fs: FileSystem, places: string[], ask: Ask): void {
   };
   const attributes = (node: MountNode, facts: Facts) => {
     become(node, facts);
-    const [, size, modified] = facts, date = new Time(modified);
-    const times = { atime: date, mtime: date, ctime: date };
-    const blocks = { size, blksize: 4096, blocks: (size + 511) / 512 | 0 };
-    return {
-      dev: 78 + node.mountAt,
-      ino: node.id,
-      mode: node.mode,
-      nlink: 1,
-      uid: 0,
-      gid: 0,
-      rdev: 0,
-      ...blocks,
-      ...times,
-    };
+    return attributesOf(node, 78 + node.mountAt, facts[1], facts[2]);
   };
   const facts = (question: Question) => asked(question).head.facts as Facts;
   const make = (parent: MountNode | null, name: string, mountAt: number, where: string, found: Facts): MountNode => {
@@ -87,11 +67,7 @@ export function mountFolders(fs: FileSystem, places: string[], ask: Ask): void {
   };
   const folderOps = {
     ...fileOps,
-    mknod: refuse,
-    unlink: refuse,
-    rmdir: refuse,
-    rename: refuse,
-    symlink: refuse,
+    ...changes,
     lookup(parent: MountNode, name: string): MountNode {
       const where = beneath(parent, name), ask = { act: "look", mount: parent.mountAt, path: where };
       return make(parent, name, parent.mountAt, where, justListed(parent, name) ?? facts(ask));
@@ -141,9 +117,6 @@ export function mountFolders(fs: FileSystem, places: string[], ask: Ask): void {
       return position;
     },
     write: refuse,
-  };
-  const folderStreams = {
-    llseek: (stream: Stream, offset: number, whence: number) => (whence === 1 ? stream.position : 0) + offset,
   };
 
   for (let k = 0; k < places.length; k++) {

@@ -3,6 +3,8 @@
  * patched the built-ins of JavaScript, so it holds on to those that it uses.
  */
 import type { FileNode, FileSystem, Stream } from "./emscripten.ts";
+import { set } from "./genuine.ts";
+import { attributesOf, readOnly } from "./readonly.ts";
 
 /** A folder, or the place and the length of a file. */
 export type Entry = Tree | [offset: number, length: number];
@@ -18,15 +20,9 @@ export interface Pack {
 
 type PackNode = FileNode & { entry: Entry };
 
-const EROFS = 69, ENOENT = 44, EINVAL = 28;
+const ENOENT = 44, EINVAL = 28;
 const ROOT: Tree = {};
 const MODIFIED = Date.UTC(2024, 0, 1);
-const bound = Function.prototype.bind.bind(Function.prototype.call);
-const set = bound(Object.getPrototypeOf(Uint8Array.prototype).set) as (
-  into: Uint8Array,
-  from: Uint8Array,
-  at: number,
-) => void;
 const { parse } = JSON, { isArray } = Array, { hasOwn, keys } = Object, { min } = Math;
 
 /** Open a pack that was written to two files: `name.json` and `name.bin`. The file stays open. */
@@ -62,9 +58,7 @@ export function placeOf(pack: Pack, path: string): [offset: number, length: numb
 
 /** Mount a pack; `at` must exist. */
 export function mountPack(fs: FileSystem, pack: Pack, at: string): void {
-  const refuse = (): never => {
-    throw new fs.ErrnoError(EROFS);
-  };
+  const { refuse, changes, folderStreams } = readOnly(fs);
   const make = (parent: PackNode | null, name: string, entry: Entry): PackNode => {
     const isFile = isArray(entry);
     const node = fs.createNode(parent, name, isFile ? 0o100444 : 0o40555, 0) as PackNode;
@@ -74,21 +68,12 @@ export function mountPack(fs: FileSystem, pack: Pack, at: string): void {
     node.atime = node.mtime = node.ctime = MODIFIED;
     return node;
   };
-  const getattr = (node: PackNode) => {
-    const size = isArray(node.entry) ? node.entry[1] : 4096, date = new Date(MODIFIED);
-    const times = { atime: date, mtime: date, ctime: date };
-    const blocks = { size, blksize: 4096, blocks: (size + 511) >> 9 };
-    return { dev: 77, ino: node.id, mode: node.mode, nlink: 1, uid: 0, gid: 0, rdev: 0, ...blocks, ...times };
-  };
+  const getattr = (node: PackNode) => attributesOf(node, 77, isArray(node.entry) ? node.entry[1] : 4096, MODIFIED);
   const contents = (node: PackNode) => (node.entry === ROOT ? pack.tree : node.entry) as Tree;
   const fileOps = { getattr, setattr: refuse };
   const folderOps = {
-    ...fileOps,
-    mknod: refuse,
-    unlink: refuse,
-    rmdir: refuse,
-    rename: refuse,
-    symlink: refuse,
+    ...changes,
+    getattr,
     lookup(parent: PackNode, name: string): PackNode {
       const folder = contents(parent);
       if (!hasOwn(folder, name)) throw new fs.ErrnoError(ENOENT);
@@ -111,9 +96,6 @@ export function mountPack(fs: FileSystem, pack: Pack, at: string): void {
       return position;
     },
     write: refuse,
-  };
-  const folderStreams = {
-    llseek: (stream: Stream, offset: number, whence: number) => (whence === 1 ? stream.position : 0) + offset,
   };
   fs.mount({ mount: () => make(null, "/", ROOT) }, {}, at);
 }

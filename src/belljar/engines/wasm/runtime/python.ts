@@ -4,6 +4,7 @@ import { send, sendText } from "./channel.ts";
 import { ownDisk } from "./disk.ts";
 import type { PyCallable, Pyodide } from "./emscripten.ts";
 import { answerFileRequest } from "./files.ts";
+import { subarray } from "./genuine.ts";
 import type { Change } from "./kept.ts";
 import { answerLayerRequest } from "./layer.ts";
 import { type Mailbox, mailbox } from "./mailbox.ts";
@@ -36,11 +37,6 @@ interface Bridge {
 const { parse } = JSON, { store } = Atomics;
 const tell = self.postMessage.bind(self) as (word: "loaded" | "up" | "room" | number | Change) => void;
 const LARGEST_WRITE = 1 << 20;
-const subarray = Function.prototype.call.bind(Uint8Array.prototype.subarray) as (
-  bytes: Uint8Array,
-  start: number,
-  end: number,
-) => Uint8Array;
 let openRequest = 0, isBroken = false;
 
 /** What arrives before Python is there. */

@@ -1,0 +1,28 @@
+"""What a test does without its engine: skip with the reason on a contributor's machine, fail on CI."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import pytest
+
+from belljar import EngineUnavailable
+
+
+@contextmanager
+def required() -> Iterator[None]:
+    """Around whatever starts the engine."""
+    try:
+        yield
+    except EngineUnavailable as unavailable:
+        go_without(str(unavailable))
+
+
+def go_without(reason: str) -> NoReturn:
+    """Do without it."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
