@@ -60,6 +60,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     made = Host()
     fresh = Mail()
     fresh.send = made.send
+    fresh.denials.hosts = ["example.test"]
     fresh.connect(made.take)
     monkeypatch.setattr(fetch, "mail", fresh)
     return made
