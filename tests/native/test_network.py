@@ -336,6 +336,12 @@ for _ in range(300):
     assert len(execution.denials) == 100
 
 
+def test_an_engine_that_cannot_keep_to_a_list_names_one_that_can(native: None, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(NativeEngine, "capabilities", frozenset())
+    with pytest.raises(InvalidRequest, match="the native engine has no network here; use engine='wasm'"):
+        Sandbox("native", policy=Policy(network=["example.test"]))
+
+
 def test_pooled_sandboxes_have_their_own_lists(native: None, known: Names, web: Web, monkeypatch: pytest.MonkeyPatch):
     here = compose.local_host()
     here.background.wait(here.host.ready("native", compose.base_environment("native")))

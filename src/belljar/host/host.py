@@ -44,7 +44,9 @@ class Host:
         engine = await self.registry.choose(engine_name)
         asked = {name for name in ("network", "mounts") if getattr(spec.policy, name)}
         if beyond := asked - engine.capabilities:
-            raise InvalidRequest(f"the {engine.name} engine has no {' or '.join(sorted(beyond))} in this version")
+            able = [name for name in FACTORIES if asked <= self.registry.get(name).capabilities]
+            advice = f"use engine={able[0]!r}" if able else "leave it out: no engine has all of it here"
+            raise InvalidRequest(f"the {engine.name} engine has no {' or '.join(sorted(beyond))} here; {advice}")
         network = Network(spec.policy, MOST_REQUESTS if engine.name == "wasm" else MOST_CONNECTIONS)
         spec = replace(spec, egress=network.egress)
         try:

@@ -83,7 +83,7 @@ class Arriving:
             self._fail("the sandbox answered with nonsense")
             return
         if self._left < 0:
-            self._fail(f"the state is larger than {self.max_bytes:,} bytes")
+            self._fail(f"the state is larger than {self.max_bytes:,} bytes; delete names or files, or raise the limits")
             return
         pieces = self._pieces.setdefault(part, [bytearray()])
         if len(pieces[-1]) + len(piece) > CHUNK:  # small ones are joined, however many are sent

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from belljar.packages import pip
 from belljar.packages.failure import InstallFailed
+from belljar.packages.weight import weight
 
 LOOK_S = 0.05
 FILE_TOO_LARGE = 25  # the signal for it, where there is one
@@ -77,16 +77,6 @@ def run(
     if process.returncode == -FILE_TOO_LARGE or (process.returncode and "File too large" in texts[0] + texts[1]):
         budget.check_size(budget.most_bytes + 1)
     return process.returncode, texts[0], texts[1]
-
-
-def weight(folder: Path) -> int:
-    """The bytes of all files beneath a folder."""
-    total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(OSError):
-                total += os.lstat(os.path.join(parent, name)).st_size
-    return total
 
 
 def _bound_files(pid: int, budget: Budget) -> None:

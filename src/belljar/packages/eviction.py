@@ -9,9 +9,9 @@ import tempfile
 from pathlib import Path
 
 from belljar.packages import holds, remembered
-from belljar.packages.bounded import weight
 from belljar.packages.lock import try_to_hold
 from belljar.packages.modules import FACTS
+from belljar.packages.weight import weight
 from belljar.settings import Settings
 
 LOCK = "lock"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from belljar.packages import remembered
-from belljar.packages.bounded import Budget, weight
+from belljar.packages.bounded import Budget
 from belljar.packages.environment import Environment
 from belljar.packages.eviction import LOCK, evict, sweep
 from belljar.packages.failure import InstallFailed
@@ -20,6 +20,7 @@ from belljar.packages.holds import hold
 from belljar.packages.lock import alone, try_to_hold
 from belljar.packages.modules import FACTS, facts_of, recorded_modules
 from belljar.packages.requirements import has_version, is_satisfied, name_of, still_wanted, versions
+from belljar.packages.weight import weight
 from belljar.settings import Settings
 
 TRIES = 3

@@ -8,9 +8,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import re
 from dataclasses import dataclass
 from importlib import resources
+
+from belljar.packages.names import normal
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Pin:
     def requirement(self) -> str:
         """`name==version` of a wheel."""
         name, version = self.name.split("-")[:2]
-        return f"{re.sub(r'[-_.]+', '-', name).lower()}=={version}"
+        return f"{normal(name)}=={version}"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 from belljar.packages.programs import find_program
 from belljar.packages.progress import Progress
 from belljar.packages.sources.base import Unavailable, megabytes
+from belljar.packages.weight import weight
 
 # What the wasm engine can import: Pyodide's own platform, and wheels without compiled parts.
 FOR_WASM = (
@@ -105,18 +106,9 @@ def _watch(process: subprocess.Popen[bytes], folder: Path, size: int, progress: 
             return
         except subprocess.TimeoutExpired:
             pass
-        arrived = _weight(folder)
+        arrived = weight(folder)
         if arrived != seen:
             seen, since = arrived, time.monotonic()
             progress(f"Downloading {what} ({megabytes(min(arrived, size))} of {megabytes(size)})", arrived / size)
         elif time.monotonic() - since > STALLED_S:
             raise Unavailable(f"nothing came for {STALLED_S:.0f} s")
-
-
-def _weight(folder: Path) -> int:
-    total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(OSError):
-                total += os.stat(os.path.join(parent, name)).st_size
-    return total

@@ -41,11 +41,6 @@ class Checkpoint:
     _bytes: bytes = field(repr=False)
 
     @property
-    def report(self) -> CheckpointReport:
-        """What was saved and what was not."""
-        return CheckpointReport(self.saved, self.skipped, self.files_skipped)
-
-    @property
     def size(self) -> int:
         """How many bytes it has."""
         return len(self._bytes)

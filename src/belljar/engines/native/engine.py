@@ -153,7 +153,8 @@ class NativeEngine:
     async def _start(self, spec: Spec, degraded: tuple[str, ...]) -> NativeProcess:
         if not may_have(spec.policy, degraded):
             raise InvalidRequest(
-                "network=[...] is refused on this machine, where the wall around the network is missing"
+                "network=[...] is refused on this machine, where the wall around the network is missing;"
+                " `belljar doctor` says how to get it"
             )
         jail = await self._jail(spec.environment)
         hierarchy = self._bounds(jail, degraded)
