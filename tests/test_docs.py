@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 from tests.pages import DOCS, PAGES, ROOT, examples
+from tests.shop import Shop, wheel
 
 from belljar import errors
+from belljar.compose import LocalHost
 from belljar.settings import PREFIX, Settings
 from belljar.surfaces.cli import parser
 
@@ -21,6 +23,15 @@ CODES = {
     *("PYTHON_SYNTAX_ERROR", "MODULE_NOT_FOUND", "IMPORT_ERROR", "RUNTIME_ERROR", "MEMORY_ERROR", "EXECUTION_TIMEOUT"),
     *("PACKAGE_INSTALL_FAILED", "CANCELLED", "CRASHED", "OUTPUT_LIMIT", "DISK_LIMIT", "PROCESS_LIMIT"),
 }
+
+
+TRIED_APART = ("packages.md", "state.md")  # which need an index, and a folder for the key
+ALONE = [
+    (page.name, number)
+    for page in sorted(DOCS.glob("*.md"))
+    for number in range(len(examples(page)))
+    if page.name not in TRIED_APART
+]
 
 
 def without_code(page: Path) -> str:
@@ -136,11 +147,15 @@ def test_readme_example_does_what_it_says() -> None:
     assert output[-3:] == ["error RUNTIME_ERROR before", "", "under glass"]
 
 
-@pytest.mark.parametrize("number", range(len(examples(DOCS / "quickstart.md"))))
-def test_quickstart_examples_run(number: int) -> None:
-    run_on_the_host(examples(DOCS / "quickstart.md")[number])
+@pytest.mark.parametrize(("page", "number"), ALONE)
+@pytest.mark.usefixtures("native")
+def test_every_example_runs(page: str, number: int) -> None:
+    run_on_the_host(examples(DOCS / page)[number])
 
 
-@pytest.mark.parametrize("number", range(len(examples(DOCS / "files.md"))))
-def test_examples_about_files_run(number: int) -> None:
-    run_on_the_host(examples(DOCS / "files.md")[number])
+def test_the_example_about_packages_runs(native: None, shop: Shop, apart: LocalHost, monkeypatch: pytest.MonkeyPatch):
+    (example,) = examples(DOCS / "packages.md")
+    shop.sell(wheel("humanize", "4.9.0", {"humanize.py": ""}))
+    monkeypatch.setenv("BELLJAR_CACHE_DIR", str(apart.settings.cache_dir))
+    run_on_the_host(example)
+    assert any("humanize" in path for path in shop.asked)

@@ -72,3 +72,7 @@ def test_an_unkept_promise_of_javascript_does_not_end_the_sandbox(bare: Sandbox,
     time.sleep(0.3)
     ran = bare.run("kept")
     assert (ran.value, ran.state) == (1, "kept")
+
+
+def test_imports_are_watched_by_one_finder(bare: Sandbox):
+    assert bare.run("import sys\n[type(finder).__name__ for finder in sys.meta_path].count('ImportWatch')").value == 1

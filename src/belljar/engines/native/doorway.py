@@ -1,4 +1,4 @@
-"""The way out of one sandbox: a listener in its own network, which was there before any code, answered by the proxy."""
+"""The doorway of one sandbox: a listener in its own network, which was there before any code, answered by the proxy."""
 
 from __future__ import annotations
 
