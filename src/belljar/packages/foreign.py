@@ -118,6 +118,8 @@ class Foreign:
                 )
             told = pip.complaint(said).partition("; ResolutionImpossible")[0]
             return InstallFailed("conflict", _LINE.sub(lambda line: wanted[int(line[1]) - 1], told))
+        if "only names are followed" in said:
+            return InstallFailed("refused", pip.complaint(said))
         if "is not a supported wheel" in said:
             return InstallFailed("no_build", f"it has compiled parts, for another platform; {pip.complaint(said)}")
         if "HASHES" in said or "do not match the hashes" in said:
