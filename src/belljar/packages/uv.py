@@ -6,11 +6,12 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote
 
+from packaging.requirements import Requirement
 from packaging.utils import parse_wheel_filename
 
 from belljar.packages.base import PREINSTALLED
@@ -25,9 +26,8 @@ from belljar.packages.stubs import write_stubs
 from belljar.settings import Settings
 
 KEPT = re.compile(r"UV_(?:.*INDEX.*|KEYRING.*|.*CERT.*|NATIVE_TLS|.*INSECURE_HOST|FIND_LINKS|OFFLINE|.*PROXY.*)")
-_HASHED = re.compile(
-    r"^(?P<name>[A-Za-z0-9._-]+)(?:==(?P<version>[^\s;\\]+)| @ file://\S*/(?P<wheel>[^\s/]+\.whl))", re.MULTILINE
-)
+_LINE = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:==(?P<version>[^\s;@\\]+)| @ (?P<url>file://\S+\.whl))(?: \\)?")
+_HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}(?: \\)?")
 _UNREACHABLE = re.compile(
     r"[Ff]ailed to fetch|error sending request|[Cc]onnect error|network was disabled|dns error|timed out|"
     r"HTTP status (?:client|server) error|[Nn]etwork"
@@ -92,12 +92,7 @@ class Uv:
             str(scratch / "wanted.txt"),
         ]  # fmt: skip
         said = self._run(argv, scratch, budget)
-        starts = [*_HASHED.finditer(said)]
-        ends = [match.start() for match in starts[1:]] + [len(said)]
-        return [
-            Resolved(match["name"], match["version"] or version_of(match["wheel"]), said[match.start() : end].strip())
-            for match, end in zip(starts, ends, strict=True)
-        ]
+        return resolved(said, {unquote(found.url) for found in map(Requirement, wanted) if found.url})
 
     def _command(self, act: str, python: Path) -> list[str]:
         house = self.settings.wheelhouse
@@ -149,6 +144,21 @@ def understood(said: str) -> InstallFailed:
     if "No solution found" in said:
         return InstallFailed("conflict", told)
     return InstallFailed("unknown", f"uv said: {told}")
+
+
+def resolved(said: str, own: Collection[str]) -> Resolution:
+    """What uv resolved: versions, and wheels of ours. Any other line is something that a package brought in."""
+    found: Resolution = []
+    for line in said.splitlines():
+        match = _LINE.fullmatch(line)
+        if match is not None and (match["version"] or unquote(match["url"]) in own):
+            version = match["version"] or version_of(match["url"].rpartition("/")[2])
+            found.append(Resolved(match["name"], version, line))
+        elif found and _HASH.fullmatch(line):
+            found[-1] = replace(found[-1], text=f"{found[-1].text}\n{line}")
+        elif line.strip():
+            raise InstallFailed("refused", f"a package needs {line.strip()[:200]!r}, and only names are followed")
+    return found
 
 
 def version_of(wheel: str) -> str:
