@@ -17,7 +17,7 @@ from tests.shop import Shop, source, wheel
 
 from belljar.compose import LocalHost
 from belljar.engines.base import Engine
-from belljar.packages import remembered
+from belljar.packages import lookup, remembered
 from belljar.packages.environment import Environment
 from belljar.packages.failure import InstallFailed
 from belljar.packages.lock import alone
@@ -156,7 +156,7 @@ def test_a_package_larger_than_allowed_is_refused_and_what_was_downloaded_of_it_
     )
     cache = engine.settings.cache_dir
     assert list((cache / "uv").glob(".tmp*")) == []
-    assert list((cache / "wasm" / "wheels").glob("kiwi*")) == []
+    assert list((cache / "wasm" / "wheels").rglob("kiwi*")) == []
 
 
 def test_without_an_index_what_was_installed_once_is_there_and_the_rest_is_told(
@@ -170,6 +170,26 @@ def test_without_an_index_what_was_installed_once_is_there_and_the_rest_is_told(
     assert failure(extend, "mango")[0] == "unreachable"
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     assert extend("lemon") == first
+
+
+def test_what_an_address_or_another_index_gave_is_never_taken_for_the_indexs_own(
+    extend: Extend, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.sell(wheel("poplar", "1.0", {"poplar.py": ""}), wheel("popinjay", "1.0", {"popinjay.py": ""}, ["poplar"]))
+    name, content = wheel("poplar", "99.0", {"poplar.py": "evil = True"})
+    (tmp_path / name).write_bytes(content)
+    assert added(extend(f"poplar @ {(tmp_path / name).as_uri()}")) == {"poplar==99.0"}
+    assert added(extend("poplar")) == {"poplar==1.0"}
+    other = Shop().sell((name, content))
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("PIP_INDEX_URL", other.address)
+        lookup.forget()
+        assert added(extend("poplar<100")) == {"poplar==99.0"}
+    other.close()
+    lookup.forget()
+    assert added(extend("poplar<101", "popinjay")) == {"poplar==1.0", "popinjay==1.0"}
+    shop.close()
+    assert added(extend("poplar>=1", "popinjay")) == {"poplar==1.0", "popinjay==1.0"}
 
 
 def test_a_wheelhouse_serves_without_an_index(
