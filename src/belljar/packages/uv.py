@@ -15,8 +15,8 @@ from packaging.requirements import Requirement
 from packaging.utils import parse_wheel_filename
 
 from belljar.packages.base import PREINSTALLED
-from belljar.packages.bounded import Budget, run
-from belljar.packages.environment import Environment
+from belljar.packages.bounded import COMPILER_BYTES, Budget, run
+from belljar.packages.environment import PLACE, Environment
 from belljar.packages.failure import InstallFailed
 from belljar.packages.layers import Resolution, Resolved
 from belljar.packages.lock import try_to_hold
@@ -25,6 +25,7 @@ from belljar.packages.requirements import contradicts, name_of, versions
 from belljar.packages.stubs import write_stubs
 from belljar.settings import Settings
 
+BYTECODE = Path(__file__).with_name("bytecode.py")
 KEPT = re.compile(r"UV_(?:.*INDEX.*|KEYRING.*|.*CERT.*|NATIVE_TLS|.*INSECURE_HOST|FIND_LINKS|OFFLINE|.*PROXY.*)")
 _LINE = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:==(?P<version>[^\s;@\\]+)| @ (?P<url>file://\S+\.whl))(?: \\)?")
 _HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}(?: \\)?")
@@ -62,9 +63,10 @@ class Uv:
         listed.write_text("".join(one.text + "\n" for one in resolved), "utf-8")
         argv = [
             *self._command("install", python), "--target", str(site), "--no-deps", "--require-hashes", "--link-mode",
-            "copy", "--compile-bytecode", "-r", str(listed),
+            "copy", "-r", str(listed),
         ]  # fmt: skip
         self._run(argv, scratch, budget, site)
+        compile_modules(python, site, scratch, budget)
         for name in ("direct_url.json", "uv_cache.json"):  # they say where on this machine a wheel was
             for path in site.glob(f"*.dist-info/{name}"):
                 path.unlink()
@@ -128,6 +130,15 @@ def environment(scratch: Path, budget: Budget) -> dict[str, str]:
         kept["UV_DEFAULT_INDEX"] = kept["PIP_INDEX_URL"]
     answer = max(2, min(15, int(budget.seconds / 12)))
     return dict(kept, TMPDIR=str(scratch), UV_HTTP_TIMEOUT=str(answer), UV_HTTP_RETRIES="1", NO_COLOR="1")
+
+
+def compile_modules(python: Path, site: Path, scratch: Path, budget: Budget) -> None:
+    """Compile what was installed, as far as that goes within the bounds; the rest is compiled when it is imported."""
+    argv = [str(python), "-I", "-S", str(BYTECODE), str(site), PLACE]
+    with contextlib.suppress(InstallFailed):
+        run(argv, scratch, environment(scratch, budget), budget, site, COMPILER_BYTES)
+    for part in site.rglob("__pycache__/*.pyc.*"):  # of one that was ended
+        part.unlink(missing_ok=True)
 
 
 def understood(said: str) -> InstallFailed:
