@@ -106,6 +106,22 @@ def test_archives_and_wheels_by_address_and_what_they_should_have_been(engine: s
     assert not [path for path in forge.asked if path.startswith("/private")]
 
 
+def test_p03_a_wheel_by_address_that_names_another_address_or_a_file_is_refused(
+    engine: str, forge: Forge, tmp_path: Path
+) -> None:
+    name, content = wheel("secret", "1.0", {"secret.py": "x = 1"})
+    (tmp_path / name).write_bytes(content)
+    forge.files[f"/private/{name}"] = content
+    with Sandbox(engine) as sandbox:
+        for number, place in enumerate([f"{forge.address}/private/{name}", (tmp_path / name).as_uri()]):
+            outer, content = wheel(f"outer{number}", "1.0", {}, [f"secret @ {place}"])
+            forge.files[f"/files/{outer}"] = content
+            with pytest.raises(PackageError, match="an address, and only names are followed"):
+                sandbox.install(f"{forge.address}/files/{outer}")
+        assert sandbox.run("__import__('importlib.util').util.find_spec('secret')").value is None
+    assert not [path for path in forge.asked if path.startswith("/private")]
+
+
 def test_p03_a_build_sees_no_network_no_secret_and_no_host(
     forge: Forge, native: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import json
 import os
+import random
 import subprocess
 import sys
 import time
@@ -13,11 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.shop import Shop, source, wheel
+from tests.shop import Files, Shop, source, wheel
 
 from belljar.compose import LocalHost
 from belljar.engines.base import Engine
-from belljar.packages import remembered
+from belljar.packages import lookup, remembered
 from belljar.packages.environment import Environment
 from belljar.packages.failure import InstallFailed
 from belljar.packages.lock import alone
@@ -156,7 +158,7 @@ def test_a_package_larger_than_allowed_is_refused_and_what_was_downloaded_of_it_
     )
     cache = engine.settings.cache_dir
     assert list((cache / "uv").glob(".tmp*")) == []
-    assert list((cache / "wasm" / "wheels").glob("kiwi*")) == []
+    assert list((cache / "wasm" / "wheels").rglob("kiwi*")) == []
 
 
 def test_without_an_index_what_was_installed_once_is_there_and_the_rest_is_told(
@@ -170,6 +172,49 @@ def test_without_an_index_what_was_installed_once_is_there_and_the_rest_is_told(
     assert failure(extend, "mango")[0] == "unreachable"
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     assert extend("lemon") == first
+
+
+def test_what_an_address_or_another_index_gave_is_never_taken_for_the_indexs_own(
+    extend: Extend, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.sell(wheel("poplar", "1.0", {"poplar.py": ""}), wheel("popinjay", "1.0", {"popinjay.py": ""}, ["poplar"]))
+    name, content = wheel("poplar", "99.0", {"poplar.py": "evil = True"})
+    (tmp_path / name).write_bytes(content)
+    assert added(extend(f"poplar @ {(tmp_path / name).as_uri()}")) == {"poplar==99.0"}
+    assert added(extend("poplar")) == {"poplar==1.0"}
+    other = Shop().sell((name, content))
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("PIP_INDEX_URL", other.address)
+        lookup.forget()
+        assert added(extend("poplar<100")) == {"poplar==99.0"}
+    other.close()
+    lookup.forget()
+    assert added(extend("poplar<101", "popinjay")) == {"poplar==1.0", "popinjay==1.0"}
+    shop.close()
+    assert added(extend("poplar>=1", "popinjay")) == {"poplar==1.0", "popinjay==1.0"}
+
+
+@mostly_native
+def test_modules_are_compiled_but_for_large_ones_and_nothing_grows_beyond_its_bound(
+    extend: Extend, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digits = random.Random(1).randbytes(600_000).hex()
+    files: Files = {"bulk.py": f"x = '{digits[:900_000]}'", "bulk_large.py": f"x = '{digits}'"}
+    shop.sell(wheel("bulk", "1.0", files), wheel("bulk", "2.0", files))
+    assert compiled(extend("bulk==1.0")) == {"bulk"}
+    monkeypatch.setattr("belljar.packages.uv.COMPILER_BYTES", 1 << 20)
+    monkeypatch.setattr("belljar.engines.wasm.layer.COMPILER_BYTES", 1 << 20)
+    without = extend("bulk==2.0")
+    assert (added(without), compiled(without)) == ({"bulk==2.0"}, set())
+
+
+def compiled(environment: Environment) -> set[str]:
+    """The modules that a layer has compiled."""
+    assert environment.layer is not None
+    pack = environment.layer.parent / "pack.json"
+    if pack.exists():
+        return {name.partition(".")[0] for name in json.loads(pack.read_text()).get("__pycache__", {})}
+    return {path.name.partition(".")[0] for path in environment.layer.glob("__pycache__/*")}
 
 
 def test_a_wheelhouse_serves_without_an_index(

@@ -10,7 +10,7 @@ import pytest
 
 from belljar.errors import PackageError
 from belljar.packages import wheels
-from belljar.packages.wheels import is_needed, module_of, unpack
+from belljar.packages.wheels import check_foreign, is_needed, module_of, unpack
 
 
 def pack(path: Path, members: list[tuple[str | zipfile.ZipInfo, bytes]]) -> Path:
@@ -122,3 +122,27 @@ def test_import_names_are_read_from_the_files() -> None:
         "README.md",
     ]
     assert [module_of(place) for place in places] == ["a", "one", "two", None, None, None]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Requires-Dist: b @ http://127.0.0.1/b.whl", "requires-dist:b@file:///b.whl", "Requires-Dist : b[x]\n @ http://h/b",
+     "Requires-Dist: b\v@ http://h/b", "Name: a\rRequires-Dist: b @ http://h/b", "\nRequires-Dist: b @ git+http://h/b"],
+)  # fmt: skip
+def test_a_wheel_from_an_address_that_needs_an_address_is_refused(tmp_path: Path, line: str) -> None:
+    for place in ("a-1.dist-info/METADATA", "other.dist-info/Metadata"):
+        wheel = pack(
+            tmp_path / "a-1-py3-none-any.whl", [("a.py", b""), (place, f"Metadata-Version: 2.1\n{line}\n".encode())]
+        )
+        with pytest.raises(PackageError, match="an address, and only names are followed"):
+            check_foreign(wheel)
+
+
+def test_a_wheel_from_an_address_may_need_names_and_not_be_a_bomb(tmp_path: Path) -> None:
+    needed = b"Requires-Dist: b[x]>=1; python_version > '3'\nAuthor-email: me@here\n\nwrite to me@here, http://here\n"
+    check_foreign(pack(tmp_path / "a-1-py3-none-any.whl", [("a-1.dist-info/METADATA", needed)]))
+    with pytest.raises(PackageError, match="are too much for it"):
+        check_foreign(pack(tmp_path / "b-1-py3-none-any.whl", [("b.py", bytes(5_000_000))]))
+    (tmp_path / "c-1-py3-none-any.whl").write_bytes(b"no archive")
+    with pytest.raises(PackageError, match="cannot be read"):
+        check_foreign(tmp_path / "c-1-py3-none-any.whl")

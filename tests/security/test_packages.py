@@ -59,6 +59,29 @@ def test_p03_a_source_whose_set_up_runs_code_is_refused_and_never_run(engine: st
     assert not trace.exists()
 
 
+def test_p03_a_package_that_needs_an_address_is_refused_and_nobody_is_asked_there(
+    engine: str, shop: Shop, tmp_path: Path
+) -> None:
+    trace, elsewhere = tmp_path / "ran", Shop()
+    base = elsewhere.address.removesuffix("/simple")
+    elsewhere.sell(source("inner", "1.0", f"open({str(trace)!r}, 'w').close()\n"), wheel("internal", "1.0", {}))
+    shop.sell(
+        wheel("lure", "1.0", {"lure.py": ""}, [f"inner @ {base}/files/inner-1.0.tar.gz"]),
+        wheel("bait", "1.0", {"bait.py": ""}, [f"internal @ {base}/files/internal-1.0-py3-none-any.whl"]),
+        wheel("line", "1.0", {"line.py": ""}, ["bait"]),
+    )
+    try:
+        with Sandbox(engine) as sandbox:
+            for name in ("lure", "line"):
+                with pytest.raises(PackageError, match=f"{name} could not be installed"):
+                    sandbox.install(name)
+            assert sandbox.run("import lure").error.code == "MODULE_NOT_FOUND"
+    finally:
+        elsewhere.close()
+    assert elsewhere.asked == []
+    assert not trace.exists()
+
+
 def test_p03_no_code_of_a_wheel_runs_on_the_host_nor_inside_before_it_is_imported(
     engine: str, shop: Shop, tmp_path: Path
 ) -> None:

@@ -27,6 +27,7 @@ from belljar.packages.environment import Environment
 from belljar.packages.failure import InstallFailed
 from belljar.packages.modules import FACTS
 from belljar.packages.requirements import check
+from belljar.packages.wheels import check_foreign
 from belljar.policy import Policy
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ async def _run(session: Session, code: str, budget: Budget) -> Execution:
 
 
 def _keep(home: Path, name: str, content: bytes, address: Address) -> str:
-    """Put a wheel where installers find it; what is in it is looked at when it is unpacked."""
+    """Put a wheel where installers find it, once it was looked at."""
     try:
         distribution = str(parse_wheel_filename(name)[0])
     except InvalidWheelFilename as failure:
@@ -162,6 +163,7 @@ def _keep(home: Path, name: str, content: bytes, address: Address) -> str:
     fresh = Path(tempfile.mkdtemp(dir=home, prefix=".new-"))
     try:
         (fresh / name).write_bytes(content)
+        check_foreign(fresh / name)
         (fresh / FACTS).write_text(json.dumps({"name": distribution, "wheel": name}), "utf-8")
         if not (home / folder / FACTS).exists():
             fresh.rename(home / folder)

@@ -1,4 +1,4 @@
-"""Running a package client within bounds of time and size; what it started ends with it."""
+"""Running a package client within bounds of time, size and memory; what it started ends with it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from belljar.packages.weight import weight
 
 LOOK_S = 0.05
 FILE_TOO_LARGE = 25  # the signal for it, where there is one
+CLIENT_BYTES, COMPILER_BYTES = 2 << 30, 1 << 30  # of memory, for each process
 WRITTEN_PER_BYTE = 4  # downloaded, unpacked to a cache, copied, and some room
 
 
@@ -49,8 +50,9 @@ class Budget:
 
 
 def run(
-    argv: Sequence[str], scratch: Path, env: Mapping[str, str], budget: Budget, grows: Path | None = None
-) -> tuple[int, str, str]:
+    argv: Sequence[str], scratch: Path, env: Mapping[str, str], budget: Budget, grows: Path | None = None,
+    memory_bytes: int = CLIENT_BYTES,
+) -> tuple[int, str, str]:  # fmt: skip
     """Exit code, output and complaints of a client that works in `scratch`; `grows` is the folder that it fills.
 
     Raises:
@@ -61,7 +63,8 @@ def run(
             argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=scratch, env=dict(env), start_new_session=True
         )
         try:
-            _bound_files(process.pid, budget)
+            _bound(process.pid, "RLIMIT_FSIZE", budget.most_bytes)  # no single file larger than everything may be
+            bound_memory(process.pid, memory_bytes)
             while True:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(LOOK_S)
@@ -79,13 +82,18 @@ def run(
     return process.returncode, texts[0], texts[1]
 
 
-def _bound_files(pid: int, budget: Budget) -> None:
-    """No single file of it may be larger than everything may be."""
+def bound_memory(pid: int, most_bytes: int) -> None:
+    """A process that somebody else's file could make grow fails instead; so does whatever it starts from now on."""
+    _bound(pid, "RLIMIT_DATA", most_bytes)
+
+
+def _bound(pid: int, limit: str, most: int) -> None:
+    """Only Linux can be told from here."""
     if sys.platform == "linux":
         import resource
 
         with contextlib.suppress(OSError, ValueError):
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (budget.most_bytes, budget.most_bytes))
+            resource.prlimit(pid, getattr(resource, limit), (most, most))
 
 
 def _written(pid: int) -> int:

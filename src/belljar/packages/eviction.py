@@ -65,7 +65,7 @@ def _remove(layer: Path, home: Path) -> bool:
 
 
 def _bound_wheels(store: Path, most: int) -> None:
-    wheels = [(path.stat(), path) for path in store.glob("*.whl")]
+    wheels = [(path.stat(), path) for path in store.rglob("*.whl")]
     total = sum(facts.st_size for facts, _ in wheels)
     for facts, path in sorted(wheels, key=lambda pair: pair[0].st_mtime):
         if total <= most:

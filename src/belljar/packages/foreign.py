@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.requirements import Requirement
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from belljar.errors import PackageError
-from belljar.packages import lookup, pip
+from belljar.packages import lookup, pip, remembered
 from belljar.packages.bounded import Budget, run
 from belljar.packages.environment import Environment
 from belljar.packages.failure import WITHOUT_INDEX, InstallFailed
@@ -68,44 +69,54 @@ class Foreign:
     def _resolve(
         self, ground: Environment, wanted: Sequence[str], pinned: Sequence[str], scratch: Path, budget: Budget
     ) -> Resolution:
-        into, store = scratch / "wheels", self.settings.cache_dir / "wasm" / "wheels"
+        into, store = scratch / "wheels", self._store
         shutil.rmtree(into, ignore_errors=True)
         into.mkdir()
         store.mkdir(parents=True, exist_ok=True)
         (scratch / "wanted.txt").write_text("".join(f"{line}\n" for line in wanted), "utf-8")
         (scratch / "pinned.txt").write_text("".join(f"{line}\n" for line in pinned), "utf-8")
         house = self.settings.wheelhouse
-        places = [scratch / "stubs", store, *([house] if house is not None and house.is_dir() else [])]
+        places = [scratch / "stubs", *([house] if house is not None and house.is_dir() else [])]
         argv = [
             *pip.command(), "download", "--no-input", "--no-cache-dir", "--disable-pip-version-check", "--no-color",
             "--progress-bar", "off", "--timeout", "10", "--retries", "0", "--dest", str(into), *pip.FOR_WASM,
             *(part for place in places for part in ("--find-links", str(place))),
             "--constraint", str(scratch / "pinned.txt"), "--requirement", str(scratch / "wanted.txt"),
         ]  # fmt: skip
-        self._download(argv, wanted, scratch, budget, into)
-        there = versions(ground.packages)
+        is_from_index = self._download(argv, wanted, scratch, budget, into)
+        there, own = versions(ground.packages), {name_of(text) for text in wanted if Requirement(text).url}
         found = [(path, one) for path, one in _wheels(into) if not has_version(there, one.name, one.version)]
-        for path, _ in found:
-            _keep(path, store)
+        for path, one in found:
+            if is_from_index and one.name not in own and not (house is not None and (house / path.name).exists()):
+                _keep(path, store)
         return [one for _, one in found]
 
-    def _download(self, argv: list[str], wanted: Sequence[str], scratch: Path, budget: Budget, into: Path) -> None:
-        """Ask the index; when it cannot be reached, see what is there without."""
+    @property
+    def _store(self) -> Path:
+        """What one index gave, and nothing else, for a time when it cannot be reached."""
+        return self.settings.cache_dir / "wasm" / "wheels" / remembered.source(self.settings)
+
+    def _download(self, argv: list[str], wanted: Sequence[str], scratch: Path, budget: Budget, into: Path) -> bool:
+        """Ask the index; when it cannot be reached, see what it gave before. Whether it was the index."""
         failure = InstallFailed("unreachable", WITHOUT_INDEX)
         if not self.offline:
             code, out, said = run(argv, scratch, pip.environment(scratch), budget, into)
             if not code:
-                return
+                return True
             if (failure := self._understood(out + said, wanted)).kind != "unreachable":
                 raise failure
-        if run([*argv, "--no-index"], scratch, pip.environment(scratch), budget, into)[0]:
+        argv = [*argv, "--no-index", "--find-links", str(self._store)]
+        if run(argv, scratch, pip.environment(scratch), budget, into)[0]:
             raise failure
+        return False
 
     def _understood(self, said: str, wanted: Sequence[str]) -> InstallFailed:
         """What pip's complaint amounts to; about a package that it did not get, the index is asked once more."""
         if found := _NOBODY_HAS.search(said):
             name = name_of(found[1])
             answer = lookup.ask(name, self.engine)
+            if answer.kind == "usable":  # perhaps it only was, when somebody last asked
+                answer = lookup.ask(name, self.engine, anew=True)
             if answer.kind == "missing":
                 return InstallFailed("missing", f"there is no package {name!r} on the package index")
             if answer.kind == "unreachable":
@@ -125,6 +136,8 @@ class Foreign:
                 )
             told = pip.complaint(said).partition("; ResolutionImpossible")[0]
             return InstallFailed("conflict", _LINE.sub(lambda line: wanted[int(line[1]) - 1], told))
+        if "only names are followed" in said:
+            return InstallFailed("refused", pip.complaint(said))
         if "is not a supported wheel" in said:
             return InstallFailed("no_build", f"it has compiled parts, for another platform; {pip.complaint(said)}")
         if "HASHES" in said or "do not match the hashes" in said:

@@ -36,10 +36,12 @@ _last_silence, _silent_until = Answer("unreachable"), 0.0
 _one_at_a_time = threading.Lock()
 
 
-def ask(distribution: str, engine: str) -> Answer:
-    """Ask the index, or remember; from any thread, for at most a few seconds."""
+def ask(distribution: str, engine: str, anew: bool = False) -> Answer:
+    """Ask the index, or remember unless it is to be asked anew; from any thread, for at most a few seconds."""
     if not NAME.fullmatch(distribution):
         return Answer("missing", "that is no name for a package")
+    if anew:
+        _known.pop((distribution, engine), None)
     if found := _known.get((distribution, engine)):
         return found
     if silent := silence():

@@ -22,10 +22,11 @@ FOR_WASM = (
     "--platform", "pyemscripten_2026_0_wasm32", "--python-version", "3.14", "--implementation", "cp",
     "--abi", "cp314", "--abi", "none", "--only-binary", ":all:",
 )  # fmt: skip
+LAUNCHER = str(Path(__file__).with_name("launcher.py"))
 STALLED_S = 60.0
 # The user's settings for an index are kept; those that change what a download is are not.
 UNWANTED = ("CONSTRAINT", "DRY_RUN", "NO_BINARY", "PLATFORM", "PREFIX", "REQUIREMENT", "REQUIRE_VIRTUALENV", "TARGET",
-            "USER", "VERBOSE", "QUIET", "LOG", "PRE", "REQUIRE_HASHES")  # fmt: skip
+            "USE_DEPRECATED", "USER", "VERBOSE", "QUIET", "LOG", "PRE", "REQUIRE_HASHES")  # fmt: skip
 
 
 def command() -> list[str]:
@@ -35,8 +36,11 @@ def command() -> list[str]:
         PackageError: when there is neither.
     """
     if importlib.util.find_spec("pip") is not None:
-        return [sys.executable, "-P", "-m", "pip"]
-    return [find_program("uv"), "tool", "run", "--no-config", "pip"]
+        return [sys.executable, "-P", LAUNCHER]
+    return [
+        find_program("uv"), "run", "--no-config", "--no-project", "--isolated", "--python", sys.executable, "--with",
+        "pip", "--", "python", "-P", LAUNCHER,
+    ]  # fmt: skip
 
 
 def environment(scratch: Path) -> dict[str, str]:

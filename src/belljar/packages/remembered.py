@@ -27,19 +27,19 @@ def recall(home: Path, key: str, settings: Settings | None) -> str | None:
     """
     try:
         facts = json.loads(_place(home, key).read_text("utf-8"))
-        layer, at, source = str(facts["layer"]), float(facts["at"]), str(facts["source"])
+        layer, at, asked = str(facts["layer"]), float(facts["at"]), str(facts["source"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
     if layer and not (home / layer / "layer.json").exists():
         return None
     if settings is None:
         return layer
-    return layer if source == _source(settings) and 0 <= time.time() - at < FRESH_S else None
+    return layer if asked == source(settings) and 0 <= time.time() - at < FRESH_S else None
 
 
 def remember(home: Path, key: str, layer: str, settings: Settings) -> None:
     """Keep it for later processes."""
-    facts = {"layer": layer, "at": time.time(), "source": _source(settings)}
+    facts = {"layer": layer, "at": time.time(), "source": source(settings)}
     place = _place(home, key)
     place.parent.mkdir(parents=True, exist_ok=True)
     descriptor, fresh = tempfile.mkstemp(dir=place.parent)
@@ -58,14 +58,14 @@ def forget(home: Path, layer: str) -> None:
             continue
 
 
-def _place(home: Path, key: str) -> Path:
-    return home / "requests" / f"{key}.json"
-
-
-def _source(settings: Settings) -> str:
+def source(settings: Settings) -> str:
     """Whom was asked, without writing it down: an address may carry a password."""
     asked = [f"{name}={value}" for name, value in sorted(os.environ.items()) if _is_about_sources(name)]
     return hashlib.sha256("\0".join([str(settings.wheelhouse), *asked]).encode()).hexdigest()[:16]
+
+
+def _place(home: Path, key: str) -> Path:
+    return home / "requests" / f"{key}.json"
 
 
 def _is_about_sources(name: str) -> bool:

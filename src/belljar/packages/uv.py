@@ -6,16 +6,17 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote
 
+from packaging.requirements import Requirement
 from packaging.utils import parse_wheel_filename
 
 from belljar.packages.base import PREINSTALLED
-from belljar.packages.bounded import Budget, run
-from belljar.packages.environment import Environment
+from belljar.packages.bounded import COMPILER_BYTES, Budget, run
+from belljar.packages.environment import PLACE, Environment
 from belljar.packages.failure import WITHOUT_INDEX, InstallFailed
 from belljar.packages.layers import Resolution, Resolved
 from belljar.packages.lock import try_to_hold
@@ -24,10 +25,10 @@ from belljar.packages.requirements import contradicts, name_of, versions
 from belljar.packages.stubs import write_stubs
 from belljar.settings import Settings
 
+BYTECODE = Path(__file__).with_name("bytecode.py")
 KEPT = re.compile(r"UV_(?:.*INDEX.*|KEYRING.*|.*CERT.*|NATIVE_TLS|.*INSECURE_HOST|FIND_LINKS|OFFLINE|.*PROXY.*)")
-_HASHED = re.compile(
-    r"^(?P<name>[A-Za-z0-9._-]+)(?:==(?P<version>[^\s;\\]+)| @ file://\S*/(?P<wheel>[^\s/]+\.whl))", re.MULTILINE
-)
+_LINE = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:==(?P<version>[^\s;@\\]+)| @ (?P<url>file://\S+\.whl))(?: \\)?")
+_HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}(?: \\)?")
 _UNREACHABLE = re.compile(
     r"[Ff]ailed to fetch|error sending request|[Cc]onnect error|network was disabled|dns error|timed out|"
     r"HTTP status (?:client|server) error|[Nn]etwork"
@@ -63,9 +64,10 @@ class Uv:
         listed.write_text("".join(one.text + "\n" for one in resolved), "utf-8")
         argv = [
             *self._command("install", python), "--target", str(site), "--no-deps", "--require-hashes", "--link-mode",
-            "copy", "--compile-bytecode", "-r", str(listed),
+            "copy", "-r", str(listed),
         ]  # fmt: skip
         self._run(argv, scratch, budget, site)
+        compile_modules(python, site, scratch, budget)
         for name in ("direct_url.json", "uv_cache.json"):  # they say where on this machine a wheel was
             for path in site.glob(f"*.dist-info/{name}"):
                 path.unlink()
@@ -93,12 +95,7 @@ class Uv:
             str(scratch / "wanted.txt"),
         ]  # fmt: skip
         said = self._run(argv, scratch, budget)
-        starts = [*_HASHED.finditer(said)]
-        ends = [match.start() for match in starts[1:]] + [len(said)]
-        return [
-            Resolved(match["name"], match["version"] or version_of(match["wheel"]), said[match.start() : end].strip())
-            for match, end in zip(starts, ends, strict=True)
-        ]
+        return resolved(said, {unquote(found.url) for found in map(Requirement, wanted) if found.url})
 
     def _command(self, act: str, python: Path) -> list[str]:
         house = self.settings.wheelhouse
@@ -139,6 +136,15 @@ def environment(scratch: Path, budget: Budget) -> dict[str, str]:
     return dict(kept, TMPDIR=str(scratch), UV_HTTP_TIMEOUT=str(answer), UV_HTTP_RETRIES="1", NO_COLOR="1")
 
 
+def compile_modules(python: Path, site: Path, scratch: Path, budget: Budget) -> None:
+    """Compile what was installed, as far as that goes within the bounds; the rest is compiled when it is imported."""
+    argv = [str(python), "-I", "-S", str(BYTECODE), str(site), PLACE]
+    with contextlib.suppress(InstallFailed):
+        run(argv, scratch, environment(scratch, budget), budget, site, COMPILER_BYTES)
+    for part in site.rglob("__pycache__/*.pyc.*"):  # of one that was ended
+        part.unlink(missing_ok=True)
+
+
 def understood(said: str) -> InstallFailed:
     """What uv's complaint amounts to."""
     told = _in_short(said)
@@ -153,6 +159,21 @@ def understood(said: str) -> InstallFailed:
     if "No solution found" in said:
         return InstallFailed("conflict", told)
     return InstallFailed("unknown", f"uv said: {told}")
+
+
+def resolved(said: str, own: Collection[str]) -> Resolution:
+    """What uv resolved: versions, and wheels of ours. Any other line is something that a package brought in."""
+    found: Resolution = []
+    for line in said.splitlines():
+        match = _LINE.fullmatch(line)
+        if match is not None and (match["version"] or unquote(match["url"]) in own):
+            version = match["version"] or version_of(match["url"].rpartition("/")[2])
+            found.append(Resolved(match["name"], version, line))
+        elif found and _HASH.fullmatch(line):
+            found[-1] = replace(found[-1], text=f"{found[-1].text}\n{line}")
+        elif line.strip():
+            raise InstallFailed("refused", f"a package needs {line.strip()[:200]!r}, and only names are followed")
+    return found
 
 
 def version_of(wheel: str) -> str:

@@ -15,9 +15,11 @@ from belljar.errors import PackageError
 MOST_FILES = 20_000
 MOST_BYTES = 400_000_000
 MOST_RATIO = 60  # unpacked to packed; honest wheels stay below 10
+MOST_METADATA_BYTES = 4 << 20
 DROPPED = (".pyi", ".pxd", ".pyx", ".pxi", ".h", ".hpp", ".c", ".cpp", ".a", ".lib", ".f90")
 TESTS = ("tests", "test")
 KEPT_OF_TESTS = ("__init__.py", "_natype.py")  # a package may import these of its own tests
+_NEEDED = re.compile(r"(?im)^\s*requires-dist\s*:(.*(?:\n[ \t].*)*)")
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,22 @@ def unpack(wheel: Path, site: Path) -> Unpacked:
         raise PackageError(f"{wheel.name} cannot be unpacked: {error}") from error
     places = [place for _, place in members]
     return Unpacked(tuple(sorted({name for place in places if (name := module_of(place))})), size)
+
+
+def check_foreign(wheel: Path) -> None:
+    """Look at a wheel that comes from no index: what is in it, and that it needs names alone, whoever reads that.
+
+    Raises:
+        PackageError: for what unpack() refuses, and when it needs something from an address.
+    """
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            _checked(archive, wheel)
+            for info in archive.infolist():
+                if info.filename.lower().endswith(".dist-info/metadata"):
+                    _check_needed(archive, info, wheel)
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
+        raise PackageError(f"{wheel.name} cannot be read: {error}") from error
 
 
 def is_needed(place: str) -> bool:
@@ -88,6 +106,16 @@ def _check(info: zipfile.ZipInfo, wheel: Path) -> None:
         raise PackageError(f"{wheel.name} is refused: {name!r} is neither file nor folder")
     if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise PackageError(f"{wheel.name} is refused: {name!r} is encrypted or packed in an unusual way")
+
+
+def _check_needed(archive: zipfile.ZipFile, info: zipfile.ZipInfo, wheel: Path) -> None:
+    if info.file_size > MOST_METADATA_BYTES:
+        raise PackageError(f"{wheel.name} is refused: its metadata has {info.file_size} bytes")
+    text = archive.read(info).decode("utf-8", "replace").replace("\r", "\n")
+    for needed in _NEEDED.findall(text):
+        if "@" in needed.partition(";")[0]:
+            shown = " ".join(needed.split())[:200]
+            raise PackageError(f"{wheel.name} is refused: it needs {shown!r}, an address, and only names are followed")
 
 
 def _place(name: str) -> str | None:

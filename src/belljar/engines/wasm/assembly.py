@@ -19,6 +19,7 @@ from belljar.engines.wasm.deno import build_command, find_deno
 from belljar.engines.wasm.pack import Packing
 from belljar.errors import StartFailed
 from belljar.packages import companion
+from belljar.packages.bounded import bound_memory
 from belljar.packages.lock import alone
 from belljar.packages.progress import Progress
 from belljar.packages.pyodide import PyodideSet
@@ -185,21 +186,33 @@ def _build_snapshot(deno: Path, folder: Path, name: str) -> int:
     return int(json.loads(said.splitlines()[-1])["memoryBytes"])
 
 
-def run_script(command: list[str], folder: Path | None = None) -> str:
+def run_script(
+    command: list[str], folder: Path | None = None, seconds: float = BUILD_TIMEOUT_S, memory_bytes: int | None = None
+) -> str:
     """Run one of our own scripts, with nothing of our environment but what Deno needs to keep its own files."""
     env = {name: os.environ[name] for name in ("HOME", "SYSTEMROOT", "LOCALAPPDATA", "TMPDIR") if name in os.environ}
     try:
-        ended = _ended(command, env, folder)
+        code, out, said = _ended(command, env, folder, seconds, memory_bytes)
     except (OSError, subprocess.TimeoutExpired) as failure:
         raise StartFailed(f"the WebAssembly runtime could not be prepared: {failure}") from failure
-    if ended.returncode:
-        words = (ended.stderr or ended.stdout).strip()[-800:]
+    if code:
+        words = (said or out).strip()[-800:]
         raise StartFailed(f"the WebAssembly runtime could not be prepared: {' '.join(command[-2:])}: {words}")
-    return ended.stdout
+    return out
 
 
-def _ended(command: list[str], env: dict[str, str], folder: Path | None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env | {"NO_COLOR": "1"},
-        timeout=BUILD_TIMEOUT_S, cwd=folder,
-    )  # fmt: skip
+def _ended(
+    command: list[str], env: dict[str, str], folder: Path | None, seconds: float, memory_bytes: int | None
+) -> tuple[int, str, str]:
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=env | {"NO_COLOR": "1"}, cwd=folder,
+    ) as process:  # fmt: skip
+        try:
+            if memory_bytes is not None:
+                bound_memory(process.pid, memory_bytes)
+            out, said = process.communicate(timeout=seconds)
+        except BaseException:
+            process.kill()
+            raise
+    return process.returncode, out, said

@@ -11,28 +11,41 @@ from belljar.engines.wasm.assembly import Runtime, run_script
 from belljar.engines.wasm.deno import build_command
 from belljar.engines.wasm.pack import Packing
 from belljar.errors import StartFailed
+from belljar.packages.bounded import COMPILER_BYTES
+from belljar.packages.bytecode import LARGEST
 
-PACK = "pack"
+PACK, COMPILED = "pack", "compiled.bin"
 CHUNK_BYTES = 8 << 20
+COMPILING_S = 120.0
 COMPILED_FROM_BYTES = 500_000  # below that, compiling inside takes less time than starting somebody who does it ahead
 
 
 def pack_layer(folder: Path, runtime: Runtime) -> None:
     """Pack the site folder of a layer that is being made; large ones with their modules compiled."""
-    with Packing(folder / PACK) as packing:
-        packing.add_folder(folder / "site")
-    if sum(path.stat().st_size for path in (folder / "site").rglob("*.py")) < COMPILED_FROM_BYTES:
+    modules = [size for path in (folder / "site").rglob("*.py") if (size := path.stat().st_size) <= LARGEST]
+    if sum(modules) < COMPILED_FROM_BYTES or not _compile(folder, runtime):
+        with Packing(folder / PACK) as packing:
+            packing.add_folder(folder / "site")
         return
-    compiled = folder / "compiled.bin"
-    command = build_command(str(runtime.deno), runtime.folder, "compile.js", str(compiled), str(folder), into=folder)
-    try:
-        run_script(command)
-    except StartFailed:
-        return  # they are compiled when they are imported, then
+    compiled = folder / COMPILED
     with Packing(folder / PACK) as packing:
         packing.add_folder(folder / "site")
         packing.add_compiled(compiled)
     compiled.unlink()
+
+
+def _compile(folder: Path, runtime: Runtime) -> bool:
+    """Whether it went well; else they are compiled when they are imported. Large ones are always."""
+    with Packing(folder / PACK) as packing:
+        packing.add_folder(folder / "site", largest=LARGEST)
+    out = str(folder / COMPILED)
+    command = build_command(str(runtime.deno), runtime.folder, "compile.js", out, str(folder), into=folder)
+    try:
+        run_script(command, seconds=COMPILING_S, memory_bytes=COMPILER_BYTES)
+        return True
+    except StartFailed:
+        (folder / COMPILED).unlink(missing_ok=True)
+        return False
 
 
 def layer_requests(site: Path | None) -> Iterator[dict[str, Any]]:

@@ -41,11 +41,11 @@ class Packing:
         self._file.write(content)
         self._offset += len(content)
 
-    def add_folder(self, root: Path, beneath: tuple[str, ...] = ()) -> None:
-        """Every file of a folder; compiled modules are another interpreter's and stay out."""
+    def add_folder(self, root: Path, beneath: tuple[str, ...] = (), largest: int | None = None) -> None:
+        """Every file of a folder that is not too large; compiled modules are another interpreter's and stay out."""
         for path in sorted(root.rglob("*")):
             parts = path.relative_to(root).parts
-            if path.is_file() and "__pycache__" not in parts:
+            if path.is_file() and "__pycache__" not in parts and (largest is None or path.stat().st_size <= largest):
                 self.add((*beneath, *parts), path.read_bytes())
 
     def add_compiled(self, compiled: Path) -> None:
