@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from belljar.engines.base import Event
+from belljar.engines.shares import of_descriptors
 from belljar.execution import Denial
 from belljar.policy import Policy
 
@@ -84,12 +85,7 @@ def _load() -> ModuleType:
 
 def _connections() -> int:
     """How many a sandbox may have at once: two descriptors of this process each, which all sandboxes share."""
-    try:
-        import resource
-    except ImportError:
-        return MOST_CONNECTIONS
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST_CONNECTIONS if files < 0 else max(FEWEST_CONNECTIONS, min(MOST_CONNECTIONS, files // SHARE))
+    return of_descriptors(SHARE, FEWEST_CONNECTIONS, MOST_CONNECTIONS)
 
 
 def _plain(text: object) -> str:
