@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import stat
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -172,9 +173,13 @@ async def _download(session: Session, name: str, local: Path) -> None:
     place = Path(os.path.realpath(local))
     with _spoken(local):
         fresh = place.with_name(f".belljar-{os.urandom(6).hex()}") if place.is_file() or not place.exists() else place
+        mode = stat.S_IMODE(place.stat().st_mode) & 0o777 if place.is_file() else None
+        opener = partial(os.open, mode=0o666 if mode is None else 0o600)
         try:
-            with await asyncio.to_thread(open, fresh, "wb") as file:
+            with await asyncio.to_thread(open, fresh, "wb", opener=opener) as file:
                 await session.process.workspace.read_into(name, largest, partial(_write_local, file, local))
+            if mode is not None:  # who may read it is for whoever made it to say
+                fresh.chmod(mode)
             os.replace(fresh, place)
         finally:
             if fresh != place:

@@ -149,3 +149,13 @@ def test_files_of_a_run_that_crashed_are_reported_too(roomy: Sandbox):
     after = roomy.run("n = open('next.txt', 'w').write('1')")
     assert (after.state, [file.path for file in after.files]) == ("reset", ["next.txt"])
     assert [entry.path for entry in roomy.files.list()] == ["before.txt", "given", "next.txt", "out", "out/half.csv"]
+
+
+def test_a_download_over_a_file_keeps_who_may_read_it(roomy: Sandbox, tmp_path: Path):
+    roomy.files.write("new", "text")
+    for mode in (0o600, 0o640, 0o444):
+        target = tmp_path / f"{mode:o}"
+        target.write_text("old")
+        target.chmod(mode)
+        roomy.files.download("new", target)
+        assert (target.read_text(), target.stat().st_mode & 0o7777) == ("text", mode)

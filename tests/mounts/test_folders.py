@@ -14,7 +14,7 @@ import pytest
 
 from belljar.engines.base import ignore
 from belljar.engines.channel import BrokenProtocol, encode
-from belljar.engines.wasm.folders import MOST_BYTES, MOST_HANDLES, Folders
+from belljar.engines.wasm.folders import MOST_BYTES, MOST_FILES, Folders
 from belljar.engines.wasm.mounts import Mounts
 from belljar.engines.wasm.python import PythonExchange
 from belljar.errors import StartFailed
@@ -115,9 +115,10 @@ def test_what_is_open_and_what_is_read_at_once_is_bounded(vault: Path):
     folders = Folders([os.path.realpath(vault)])
     (vault / "sparse").touch()
     os.truncate(vault / "sparse", 1 << 40)
-    handles = [ask(folders, act="open", path="sparse")[0].get("handle") for _ in range(MOST_HANDLES)]
+    handles = [ask(folders, act="open", path="sparse")[0].get("handle") for _ in range(folders.most_files)]
     assert None not in handles
     assert ask(folders, act="open", path="sparse")[0] == {"failure": "many"}
+    assert len(os.listdir("/proc/self/fd")) <= before + 1 + folders.most_files
     assert len(ask(folders, act="read", handle=handles[0], offset=1 << 39, size=1 << 38)[1]) == MOST_BYTES
     folders.close()
     assert len(os.listdir("/proc/self/fd")) <= before
@@ -126,7 +127,7 @@ def test_what_is_open_and_what_is_read_at_once_is_bounded(vault: Path):
 def test_a_question_out_of_turn_breaks_the_protocol(vault: Path):
     async def flood() -> list[bytes]:
         written: list[bytes] = []
-        mounts = Mounts({"/data": os.path.realpath(vault)}, written.append)
+        mounts = Mounts(Folders([os.path.realpath(vault)]), written.append)
         question = {"type": "mount", "id": 1, "number": 7, "act": "look", "mount": 0, "path": "prices.csv"}
         for number in (None, "7", -1, 1 << 30, True):
             with pytest.raises(BrokenProtocol):
@@ -204,3 +205,40 @@ def test_a_folder_that_is_a_link_by_now_is_refused(vault: Path):
     real.symlink_to("/etc")
     with pytest.raises(StartFailed, match="cannot be shown"):
         Folders([str(real)])
+
+
+def test_guests_share_the_files_that_this_process_may_open(vault: Path, monkeypatch: pytest.MonkeyPatch):
+    for allowed, share in ((1024, 32), (64, 16), (1 << 20, MOST_FILES), (-1, MOST_FILES)):
+        monkeypatch.setattr("resource.getrlimit", lambda _, allowed=allowed: (allowed, allowed))
+        folders = Folders([os.path.realpath(vault)])
+        assert folders.most_files == share
+        folders.close()
+
+
+def test_a_listing_that_is_given_up_or_fails_keeps_nothing_open(
+    folders: Folders, vault: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for number in range(2500):
+        (vault / "notes" / f"{number:05}").touch()
+    before = len(os.listdir("/proc/self/fd"))
+    begun = [ask(folders, act="list", path="notes")[0]["handle"] for _ in range(50)]
+    assert len(os.listdir("/proc/self/fd")) <= before + 2
+    assert ask(folders, act="more", handle=begun[0])[0] == {"failure": "failed"}
+    assert ask(folders, act="more", handle=begun[-1])[0]["handle"] is None
+
+    def refuse(*_: object) -> None:  # as in a folder that may be listed but not entered
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("belljar.engines.wasm.folders._facts", refuse)
+    assert ask(folders, act="list", path="notes")[0] == {"failure": "refused"}
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_folder_that_is_moved_is_still_the_one_that_was_mounted(folders: Folders, vault: Path):
+    vault.rename(vault.with_name("elsewhere"))
+    vault.symlink_to("/etc")
+    later = folders.again()
+    assert ask(later, act="look", path="prices.csv")[0]["facts"][:2] == ("file", 26)
+    assert ask(later, act="look", path="passwd")[0]["facts"][0] == "symlink"
+    later.close()
+    assert ask(folders, act="look", path="prices.csv")[0]["facts"][0] == "file"

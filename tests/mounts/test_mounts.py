@@ -103,6 +103,9 @@ def test_what_the_host_changes_is_seen_also_after_a_reset_and_a_crash(mounted: S
     assert mounted.run(look).value == now
     assert mounted.run("import os; os.abort()").state == "reset"
     assert mounted.run(look).value == now
+    vault.rename(vault.with_name("moved"))
+    mounted.reset()
+    assert mounted.run(look).value == now
 
 
 def test_a_run_that_waits_for_a_file_sees_it_come(mounted: Sandbox, vault: Path):

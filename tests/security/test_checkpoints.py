@@ -150,15 +150,43 @@ def test_the_host_never_imports_what_could_unpickle_a_checkpoint(genuine: bytes)
 
 
 @pytest.mark.usefixtures("native")
-def test_a_payload_that_ends_its_python_ends_that_sandbox_only():
+def test_a_payload_that_ends_its_python_is_left_out_and_the_rest_comes_back():
     with Sandbox("native", policy=PLAIN) as sandbox:
+        sandbox.files.write("file", "text")
         sandbox.run(
-            "import os\nclass End:\n    def __reduce__(self): return os._exit, (3,)\nend = End(); x = 1"
+            "import os\nclass End:\n    def __reduce__(self): return os._exit, (3,)\nend = End(); x = 1; other = End(); y = 2"
         ).raise_for_status()
         saved = sandbox.checkpoint()
-        with pytest.raises(SandboxError, match="ended while it was asked"):
-            Sandbox.restore(saved)
+        with Sandbox.restore(saved) as again:
+            report, ran = again.restored, again.run("[x, y, open('file').read(), 'end' in globals()]")
+        assert (ran.value, ran.state) == ([1, 2, "text", False], "restored")
+        assert set(report.skipped) == {"end", "other"}
+        assert "code 3" in report.skipped["end"]
+        assert "x" in report.saved
+        assert "without end, other" in ran.state_reason
         assert sandbox.run("x").value == 1
+        sandbox.run("for k in range(20): globals()[f'end{k}'] = End()").raise_for_status()
+        with pytest.raises(SandboxError, match="ended while it was asked"):
+            Sandbox.restore(sandbox.checkpoint())
+
+
+@pytest.mark.usefixtures("native")
+def test_names_from_inside_are_one_line_without_control_characters():
+    code = r"""
+import threading
+globals()["\x1b]0;owned\x07\nFAKE"] = threading.Lock()
+globals()["\x1b[31m"] = 5
+globals()["\ud800"] = 6
+"""
+    with Sandbox("native", policy=PLAIN) as sandbox:
+        sandbox.run(code).raise_for_status()
+        saved = sandbox.checkpoint()
+    assert "?]0;owned??FAKE" in saved.skipped
+    with Sandbox.restore(saved) as again:
+        told = [*saved.saved, *saved.skipped, *saved.skipped.values(), *again.restored.saved]
+        assert again.run(r"globals()['\x1b[31m'], globals()['\ud800']").value == [5, 6]
+    assert all(text.isprintable() for text in told)
+    assert again.restored.skipped == {}
 
 
 @pytest.mark.parametrize("data", ["7", "'no base64'", "'é'", "'===='", "''", "None"])

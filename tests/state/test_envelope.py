@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tracemalloc
 import zlib
 
 import pytest
@@ -86,3 +87,16 @@ def test_the_host_never_unpacks_anything(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(zlib, name, lambda *_: pytest.fail("the host unpacked a part"))
     (_, pieces), *_ = unseal(data, KEYS, "ada").parts()
     assert [piece.is_packed for piece in pieces] == [True, False]
+
+
+def test_a_large_state_is_sealed_without_copies_of_the_whole():
+    pieces = [bytearray(os.urandom(1 << 20)) for _ in range(48)]
+    tracemalloc.start()
+    try:
+        pieces = [bytearray(piece) for piece in pieces]
+        data = seal(HEADER, [({"kind": "files"}, pieces)], KEY)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.5 * len(data)
+    assert unseal(data, KEYS, "ada").header["parts"][0]["stored"] > 48 << 20

@@ -7,7 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from belljar.engines.base import Event
+from belljar.engines.shares import of_descriptors
 from belljar.execution import Denial
+from belljar.host.text import plain
 from belljar.policy import Policy
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ class Network:
 
     def note_event(self, event: Event) -> None:
         """Keep what the kernel says that it refused, as its word: it is not trusted."""
-        kind, target, rule, hint = (_plain(event.get(name)) for name in ("kind", "target", "rule", "hint"))
+        kind, target, rule, hint = (plain(event.get(name), LONGEST_TEXT) for name in ("kind", "target", "rule", "hint"))
         if kind and target:
             self.note(Denial(kind, target, rule, hint, source="kernel"))
 
@@ -80,14 +82,4 @@ class Network:
 
 def _affordable(most: int) -> int:
     """How many a sandbox may have at once: two descriptors of this process each, which all sandboxes share."""
-    try:
-        import resource
-    except ImportError:
-        return most
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return most if files < 0 else max(FEWEST_CONNECTIONS, min(most, files // SHARE))
-
-
-def _plain(text: object) -> str:
-    """One line without control characters: it is shown in terminals and logs."""
-    return "".join(char if char.isprintable() else "?" for char in text[:LONGEST_TEXT]) if isinstance(text, str) else ""
+    return of_descriptors(SHARE, FEWEST_CONNECTIONS, most)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import belljar_kernel
 from belljar.engines.base import Event, Spec, ignore
 from belljar.errors import InvalidRequest, PackageError, SandboxError
+from belljar.host.text import plain
 from belljar.state.checkpoint import Checkpoint, CheckpointReport
-from belljar.state.envelope import CHUNK, Opened, seal
+from belljar.state.envelope import CHUNK, Opened, Piece, seal
 
 if TYPE_CHECKING:
     from belljar.host.session import Session
@@ -25,6 +26,7 @@ MAX_NAMES = 100_000
 MAX_REASON = 500
 TIMEOUT_S = 300.0
 KINDS = ("sources", "files", "names")
+MOST_ENDS = 10
 
 
 async def checkpoint(session: Session, key: bytes, name: str | None, owner: str) -> Checkpoint:
@@ -43,21 +45,44 @@ async def restore(
 ) -> CheckpointReport:
     """Give a fresh sandbox packages, and the state of a checkpoint. All that is in it runs inside only.
 
+    Names whose values end the Python are left out: a fresh one is given the rest.
+
     Raises:
-        SandboxError: when the Python ended on the way.
+        SandboxError: when the Python ended on the way for another reason, or too often.
     """
-    restoring, header = Restoring(await _bring(session, packages, sources) if packages else {}), opened.header
-    for part, pieces in opened.parts():
-        done: Event = {}
-        for left, piece in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True):
-            data = base64.b64encode(piece.data).decode("ascii")
-            request = {"type": "load", "kind": part["kind"], "names": part["names"], "data": data}
-            done = await session.ask_live(request | {"packed": piece.is_packed, "last": not left}, ignore, TIMEOUT_S)
-        restoring.take(part, done)
+    without = await _bring(session, packages, sources) if packages else {}
+    known: dict[int, Event] = {}  # what became of parts that are not given again, by their number
+    for end in range(MOST_ENDS + 1):
+        restoring = Restoring(without)
+        for number, (part, pieces) in enumerate(opened.parts()):
+            try:
+                done = known[number] if number in known else await _load(session, part, pieces)
+            except SandboxError as failure:
+                if session.closed or session.process.alive or part["kind"] != "names" or end == MOST_ENDS:
+                    raise
+                known[number] = {"error": {"name": "SandboxError", "value": str(failure)}}
+                if not await session.start_over():
+                    known = {number: done for number, done in known.items() if "error" in done}
+                break
+            if part["kind"] == "files":
+                known[number] = done
+            restoring.take(part, done)
+        else:
+            break
     report = restoring.report()
-    session.count = header["count"]
-    session.restored = f"the state of checkpoint {header['id']} was restored{_without(report)}"
+    session.count = opened.header["count"]
+    session.restored = f"the state of checkpoint {opened.header['id']} was restored{_without(report)}"
     return report
+
+
+async def _load(session: Session, part: dict[str, Any], pieces: list[Piece]) -> Event:
+    """The answer to the last piece of a part."""
+    done: Event = {}
+    for left, piece in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True):
+        data = base64.b64encode(piece.data).decode("ascii")
+        request = {"type": "load", "kind": part["kind"], "names": part["names"], "data": data}
+        done = await session.ask_live(request | {"packed": piece.is_packed, "last": not left}, ignore, TIMEOUT_S)
+    return done
 
 
 class Arriving:
@@ -104,7 +129,7 @@ class Arriving:
         if self._failure is not None or not isinstance(rows, list):
             error = done.get("error")
             said = error.get("value") if isinstance(error, dict) else None
-            raise SandboxError(f"the state could not be saved: {self._failure or str(said)[:MAX_REASON]}")
+            raise SandboxError(f"the state could not be saved: {self._failure or plain(said, MAX_REASON)}")
         for row in rows[:MAX_NAMES]:
             if isinstance(row, dict) and row.get("kind") in KINDS and type(row.get("part")) is int:
                 pieces = self._pieces.pop(row["part"], [])
@@ -153,13 +178,13 @@ class Restoring:
 
     def take(self, part: dict[str, Any], done: Event) -> None:
         """The answer to the last piece of a part."""
-        error = done.get("error")
+        error, names = done.get("error"), _texts(part["names"])
         if isinstance(error, dict):
-            why = f"{error.get('name')}: {error.get('value')}"[:MAX_REASON]
-            missing = dict.fromkeys(part["names"] or [part["kind"]], why)
+            why = plain(f"{error.get('name')}: {error.get('value')}", MAX_REASON)
+            missing = dict.fromkeys(names or [part["kind"]], why)
         else:
             missing = _reasons(done.get("skipped"))
-        self._loaded += [name for name in part["names"] if name not in missing]
+        self._loaded += [name for name in names if name not in missing]
         (self._files_skipped if part["kind"] == "files" else self._skipped).update(missing)
 
     def report(self) -> CheckpointReport:
@@ -200,9 +225,9 @@ def _without(report: CheckpointReport) -> str:
 
 def _texts(given: object) -> list[str]:
     rows = given[:MAX_NAMES] if isinstance(given, list) else []
-    return [row[:MAX_REASON] for row in rows if isinstance(row, str)]
+    return [plain(row, MAX_REASON) for row in rows if isinstance(row, str)]
 
 
 def _reasons(given: object) -> dict[str, str]:
     rows = list(given.items())[:MAX_NAMES] if isinstance(given, dict) else []
-    return {name[:MAX_REASON]: why[:MAX_REASON] for name, why in rows if isinstance(why, str)}
+    return {plain(name, MAX_REASON): plain(why, MAX_REASON) for name, why in rows if isinstance(why, str)}

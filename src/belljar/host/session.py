@@ -137,6 +137,13 @@ class Session:
             self.count, self._lost, self.restored = 0, None, None
             self._news = None if kept else "a fresh Python was started, as asked, but the files are lost"
 
+    async def start_over(self) -> bool:
+        """A fresh Python in the place of one that ended before any code ran in it; False when the files are lost."""
+        async with self._turn:
+            self._check_open()
+            self._lost = None
+            return await self.renew()
+
     async def ask(self, request: dict[str, Any]) -> Event:
         """A Request beside runs, of a fresh Python when the last one ended."""
         async with self._turn:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import io
 import json
 import struct
 import zlib
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -59,17 +61,28 @@ class Opened:
 
 
 def seal(
-    header: Mapping[str, Any], parts: Iterable[tuple[Mapping[str, Any], Iterable[bytes | bytearray]]], key: bytes
+    header: Mapping[str, Any], parts: Iterable[tuple[Mapping[str, Any], list[bytes] | list[bytearray]]], key: bytes
 ) -> bytes:
-    """The whole, signed."""
-    rows, body = [], []
+    """The whole, signed. Pieces are taken out of their lists one by one, so that a large state is in memory once."""
+    rows: list[dict[str, Any]] = []
+    body: deque[bytes | bytearray] = deque()
     for part, pieces in parts:
-        packed = [_packed(piece) for piece in pieces]
-        rows.append({**part, "stored": sum(map(len, packed))})
-        body += packed
+        stored = 0
+        pieces.reverse()
+        while pieces:
+            packed = _packed(pieces.pop())
+            body.extend(packed)
+            stored += sum(map(len, packed))
+        rows.append({**part, "stored": stored})
     text = json.dumps({**header, "parts": rows}).encode("ascii")
-    whole = b"".join([MAGIC, id_of(key), _LENGTH.pack(len(text)), text, *body])
-    return whole + _signature(key, memoryview(whole))
+    body.extendleft((text, _LENGTH.pack(len(text)), id_of(key), MAGIC))
+    whole, signature = io.BytesIO(), hmac.new(key, digestmod=hashlib.sha256)
+    while body:
+        data = body.popleft()
+        signature.update(data)
+        whole.write(data)
+    whole.write(signature.digest())
+    return whole.getvalue()
 
 
 def unseal(data: bytes, keys: Mapping[bytes, bytes], owner: str) -> Opened:
@@ -102,10 +115,10 @@ def _signature(key: bytes, data: memoryview) -> bytes:
     return hmac.digest(key, data, hashlib.sha256)
 
 
-def _packed(piece: bytes | bytearray) -> bytes:
-    """One piece with its head; what hardly shrinks is not compressed, as that takes longer than anything else."""
+def _packed(piece: bytes | bytearray) -> tuple[bytes, bytes | bytearray]:
+    """The head of a piece, and the piece; what hardly shrinks is not compressed, as that takes longer than all else."""
     sample = piece[:_SAMPLE]
     if len(zlib.compress(sample, 1)) < _WORTH_IT * len(sample):
         small = zlib.compress(piece, 1)
-        return _PIECE.pack(1, len(small)) + small
-    return _PIECE.pack(0, len(piece)) + piece
+        return _PIECE.pack(1, len(small)), small
+    return _PIECE.pack(0, len(piece)), piece

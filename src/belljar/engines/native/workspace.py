@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from belljar.engines.base import Entry, EntryType, Listing, Sink, Workspace
+from belljar.engines.native.removal import remove
 from belljar.errors import DiskFull, FileError, FileMissing, FileTooLarge, PathRefused, SandboxClosed
 from belljar_jail import linux
 from belljar_kernel.files import UNFINISHED, is_unfinished
@@ -153,7 +154,7 @@ def _delete(root: int, path: str) -> None:
         parent, _, name = path.rpartition("/")
         folder = _open(root, parent or ".", os.O_RDONLY | os.O_DIRECTORY)
         try:
-            _remove(folder, name)
+            remove(folder, name)
         finally:
             os.close(folder)
 
@@ -194,21 +195,6 @@ def _walk(folder: int, prefix: str, entries: list[Entry], room: int, depth: int)
         os.close(folder)
 
 
-def _remove(folder: int, name: str) -> None:
-    facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    if not stat.S_ISDIR(facts.st_mode):
-        os.unlink(name, dir_fd=folder)
-        return
-    inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-    try:
-        for child in os.listdir(inner):
-            with contextlib.suppress(FileNotFoundError):
-                _remove(inner, child)
-    finally:
-        os.close(inner)
-    os.rmdir(name, dir_fd=folder)
-
-
 def _open(folder: int, path: str, flags: int) -> int:
     """openat2 that never leaves `folder`, not even for a moment, and follows no magic link."""
     how = struct.pack("QQQ", flags | os.O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
@@ -231,8 +217,6 @@ def _spoken(path: str) -> Iterator[None]:
         if isinstance(failure, FileError):
             raise
         raise FileMissing(f"there is no {path!r} in the workspace") from None
-    except RecursionError:
-        raise FileError(f"{path[:80]!r} is too deep to be deleted from outside; delete it in the sandbox") from None
     except OSError as failure:
         if failure.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskFull(f"the workspace is full: {path!r} does not fit; delete files or raise disk_mb") from None

@@ -12,9 +12,11 @@ import stat
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from belljar.engines.shares import of_descriptors
 from belljar.errors import StartFailed
 
-MOST_HANDLES = 256
+FEWEST_FILES, MOST_FILES = 16, 256
+SHARE = 32  # of the files that this process may open, one in so many
 MOST_BYTES = 512 << 10
 ROWS, ROWS_BYTES = 2000, 256 << 10  # of one answer
 DEEPEST = 256
@@ -38,14 +40,22 @@ class Folders:
 
     def __init__(self, folders: Iterable[str]) -> None:
         self._roots: list[int] = []
-        self._handles: dict[int, int | Listing] = {}
+        self._files: dict[int, int] = {}
+        self._listing: Listing | None = None
         self._last = 0
+        self.most_files = of_descriptors(SHARE, FEWEST_FILES, MOST_FILES)
         for folder in folders:
             try:
                 self._roots.append(_walk(os.open("/", WALK), [part for part in folder.split("/") if part], True))
             except OSError as failure:
                 self.close()
                 raise StartFailed(f"{folder} cannot be shown to the sandbox: {failure.strerror}") from failure
+
+    def again(self) -> Folders:
+        """The same folders, wherever they have been moved meanwhile, with nothing open in them."""
+        copy = Folders(())
+        copy._roots += [os.dup(root) for root in self._roots]
+        return copy
 
     def answer(self, question: Question) -> tuple[Head, bytes]:
         """Facts, and bytes if it asks for some; a failure is told by a word."""
@@ -54,18 +64,18 @@ class Folders:
                 case "look":
                     return {"facts": self._look(question)}, b""
                 case "list":
-                    return self._rows(self._keep(Listing(self._folder(question)))), b""
+                    return self._list(question), b""
                 case "more":
-                    return self._rows(_whole(question["handle"])), b""
+                    return self._more(_whole(question["handle"])), b""
                 case "open":
-                    return {"handle": self._keep(self._open(question))}, b""
+                    return {"handle": self._open(question)}, b""
                 case "size":
                     return {"facts": _facts(os.fstat(self._file(question)))}, b""
                 case "read":
                     size = min(_whole(question["size"]), MOST_BYTES)
                     return {}, os.pread(self._file(question), size, _whole(question["offset"]))
                 case "close":
-                    _release(self._handles.pop(_whole(question["handle"])))
+                    os.close(self._files.pop(_whole(question["handle"])))
                     return {}, b""
         except OSError as failure:
             return {"failure": FAILURES.get(failure.errno or 0, "failed")}, b""
@@ -75,9 +85,10 @@ class Folders:
 
     def close(self) -> None:
         """Let go of all."""
-        for held in (*self._handles.values(), *self._roots):
-            _release(held)
-        self._handles.clear()
+        self._end_listing()
+        for held in (*self._files.values(), *self._roots):
+            os.close(held)
+        self._files.clear()
         self._roots.clear()
 
     def _look(self, question: Question) -> tuple[str, int, float, str]:
@@ -86,15 +97,42 @@ class Folders:
             _check_device(folder, facts)
             return _facts(facts, os.readlink(name, dir_fd=folder) if stat.S_ISLNK(facts.st_mode) else "")
 
-    def _folder(self, question: Question) -> int:
+    def _list(self, question: Question) -> Head:
+        """Begin a listing. Whoever began another one before does not go on with it."""
+        self._end_listing()
         with self._place(question) as (folder, name):
-            return _opened(name, os.O_RDONLY | FOLDER, folder, stat.S_IFDIR)
+            opened = _opened(name, os.O_RDONLY | FOLDER, folder, stat.S_IFDIR)
+        self._listing = Listing(opened, self._number())
+        return self._more(self._listing.handle)
+
+    def _more(self, handle: int) -> Head:
+        listing = self._listing
+        if listing is None or listing.handle != handle:
+            raise ValueError(handle)
+        try:
+            rows = listing.rows()
+        except BaseException:
+            self._end_listing()
+            raise
+        if listing.is_over:
+            self._end_listing()
+        return {"rows": rows, "handle": None if listing.is_over else handle}
+
+    def _end_listing(self) -> None:
+        ended, self._listing = self._listing, None
+        if ended is not None:
+            ended.close()
 
     def _open(self, question: Question) -> int:
+        if len(self._files) >= self.most_files:
+            raise OSError(errno.EMFILE, "too many open files")
         with self._place(question) as (folder, name):
             if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
                 raise PermissionError(errno.EACCES, "not a regular file")
-            return _opened(name, READ, folder, stat.S_IFREG)
+            opened = _opened(name, READ, folder, stat.S_IFREG)
+        handle = self._number()
+        self._files[handle] = opened
+        return handle
 
     @contextlib.contextmanager
     def _place(self, question: Question) -> Iterator[tuple[int, str]]:
@@ -111,38 +149,26 @@ class Folders:
         finally:
             os.close(folder)
 
-    def _keep(self, held: int | Listing) -> int:
-        if len(self._handles) >= MOST_HANDLES:
-            _release(held)
-            raise OSError(errno.EMFILE, "too many open files")
+    def _number(self) -> int:
         self._last += 1
-        self._handles[self._last] = held
         return self._last
 
     def _file(self, question: Question) -> int:
-        file = self._handles[_whole(question["handle"])]
-        if not isinstance(file, int):
-            raise ValueError(file)
-        return file
-
-    def _rows(self, handle: int) -> Head:
-        listing = self._handles[handle]
-        if not isinstance(listing, Listing):
-            raise ValueError(handle)
-        rows = listing.rows()
-        if listing.is_over:
-            del self._handles[handle]
-            listing.close()
-        return {"rows": rows, "handle": None if listing.is_over else handle}
+        return self._files[_whole(question["handle"])]
 
 
 class Listing:
     """A folder that is being listed, however many there are in it."""
 
-    def __init__(self, folder: int) -> None:
+    def __init__(self, folder: int, handle: int) -> None:
+        self.handle = handle
         self.is_over = False
         self._folder = folder
-        self._entries = os.scandir(folder)
+        try:
+            self._entries = os.scandir(folder)
+        except BaseException:
+            os.close(folder)
+            raise
 
     def rows(self) -> list[Row]:
         """The next of them."""
@@ -208,10 +234,3 @@ def _whole(given: object) -> int:
     if type(given) is not int or given < 0:
         raise ValueError(given)
     return given
-
-
-def _release(held: int | Listing) -> None:
-    if isinstance(held, int):
-        os.close(held)
-    else:
-        held.close()

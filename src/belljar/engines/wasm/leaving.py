@@ -12,6 +12,7 @@ from belljar.engines.channel import BrokenProtocol, FrameReader
 
 END_TIMEOUT_S = 3  # until Python has ended
 HAND_OVER_TIMEOUT_S = 30  # until the files are here
+HAND_BACK_TIMEOUT_S = 60  # until the next process has them
 LONGEST_PATH = 4096
 FIELDS = {"path": (str,), "mode": (int,), "modified": (int, float), "append": (bool,), "data": (str,)}
 FRAMES_PER_MB, LEAST_FRAMES = 257, 2048  # as many files as fit, and a frame for each piece of the large ones

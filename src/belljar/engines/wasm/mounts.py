@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import struct
-from collections.abc import Callable, Mapping
-from os import PathLike, fspath
+from collections.abc import Callable
 
 from belljar.engines.base import Event
 from belljar.engines.channel import BrokenProtocol
@@ -19,9 +18,9 @@ MOST_QUESTIONS = 1 << 30
 class Mounts:
     """Takes a sandbox's questions, which are untrusted, and answers them off the loop."""
 
-    def __init__(self, mounts: Mapping[str, str | PathLike[str]], write: Callable[[bytes], None]) -> None:
+    def __init__(self, folders: Folders, write: Callable[[bytes], None]) -> None:
         self._write = write
-        self._folders = Folders([fspath(folder) for folder in mounts.values()])
+        self._folders = folders
         self._work: asyncio.Task[None] | None = None
         self._is_over = False
 

@@ -5,15 +5,24 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Mapping
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any
 
 from belljar.engines import exits
 from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, ignore
 from belljar.engines.channel import encode
 from belljar.engines.wasm.fetches import Fetches, WayOut
+from belljar.engines.wasm.folders import Folders
 from belljar.engines.wasm.layer import layer_requests
-from belljar.engines.wasm.leaving import END_TIMEOUT_S, HAND_OVER_TIMEOUT_S, Leaving, Restore, in_order, listing
+from belljar.engines.wasm.leaving import (
+    END_TIMEOUT_S,
+    HAND_BACK_TIMEOUT_S,
+    HAND_OVER_TIMEOUT_S,
+    Leaving,
+    Restore,
+    in_order,
+    listing,
+)
 from belljar.engines.wasm.mounts import Mounts
 from belljar.engines.wasm.python import PythonExchange
 from belljar.engines.wasm.runner import OnOutput, Runner
@@ -49,6 +58,7 @@ class WasmProcess:
         self.limits = limits
         self.egress = egress
         self._mounts = mounts or {}
+        self._folders: Folders | None = None  # held from the start: they may be moved
         self._packages = packages
         self.workspace = MemoryWorkspace(self._ask)
         self.environment: Mapping[str, str] = ENVIRONMENT
@@ -96,6 +106,8 @@ class WasmProcess:
             StartFailed: with what it said.
         """
         try:
+            if self._mounts:
+                self._folders = await asyncio.to_thread(Folders, [fspath(folder) for folder in self._mounts.values()])
             await self._start()
         except BaseException:
             await self.close()
@@ -156,6 +168,8 @@ class WasmProcess:
             await self._runner.kill()
         async with self._starting:
             await self._drop()
+            if self._folders is not None:
+                self._folders.close()
 
     async def _start(self) -> None:
         exchange = self._exchange = PythonExchange()
@@ -178,8 +192,8 @@ class WasmProcess:
         fetches = Fetches(lambda: self.egress, runner, exchange.end)
         exchange.on_fetch = fetches.take
         exchange.ended.add_done_callback(lambda _: fetches.end())
-        if self._mounts:
-            mounts = Mounts(self._mounts, runner.write)
+        if self._folders is not None:
+            mounts = Mounts(self._folders.again(), runner.write)
             exchange.on_question = mounts.take
             exchange.ended.add_done_callback(lambda _: mounts.end())
         if self._packages.layer is not None:
@@ -189,6 +203,25 @@ class WasmProcess:
     async def _replace(self) -> None:
         """Another process, with the files of this one. Its Python does not count until restart() says so."""
         self._is_spare = True
+        await self._start_anew()
+        try:
+            async with asyncio.timeout(HAND_BACK_TIMEOUT_S):
+                kept = await self._hand_back()
+        except TimeoutError:  # there may be too many, or they came from code that made them so
+            self._files, kept = None, False
+            if self._runner is not None:
+                await self._runner.kill()
+            await self._start_anew()
+        self._files, self._has_files, self._are_kept = [], True, kept
+
+    async def _hand_back(self) -> bool:
+        """Give the files to the process that is there; False when not all are."""
+        kept = self._files is not None
+        for restore in in_order(self._files or []):
+            kept = (await self._exchange_with(restore, ignore)).get("failure") is None and kept
+        return kept
+
+    async def _start_anew(self) -> None:
         await self.kill()
         if self._ending is not None:
             await asyncio.shield(self._ending)
@@ -196,10 +229,6 @@ class WasmProcess:
         if self._closing is not None:
             raise SandboxClosed("this sandbox was closed; make a new one")
         await self._start()
-        kept = self._files is not None
-        for restore in in_order(self._files or []):
-            kept = (await self._exchange_with(restore, ignore)).get("failure") is None and kept
-        self._files, self._has_files, self._are_kept = [], True, kept
 
     def _on_end(self, runner: Runner, exchange: PythonExchange) -> None:
         """Python ended, or broke the protocol, with or without a Request open."""

@@ -138,6 +138,8 @@ def _spoken(path: str, failure: object, answer: Event) -> FileError:
             return PathRefused(f"{path!r} is not a regular file")
         case "large":
             return FileTooLarge(f"{path!r} has more bytes than are read at once")
+        case "deep":
+            return PathRefused(f"{path[:80]!r} is too deep, or too long; a sandbox of this engine has 128 levels")
         case "many":
             return FileError("the folder has more entries than are listed at once; list a smaller one")
     return FileError(f"{path!r}: {str(answer.get('detail'))[:200]}")

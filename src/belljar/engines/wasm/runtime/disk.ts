@@ -5,12 +5,13 @@
  */
 import type { FileNode, FileSystem } from "./emscripten.ts";
 import { set } from "./genuine.ts";
-import type { Change } from "./kept.ts";
+import { type Change, DEEPEST } from "./kept.ts";
 
-const ENOSPC = 51, EROFS = 69;
+const ENOSPC = 51, EROFS = 69, ENAMETOOLONG = 37;
 const BYTES_PER_FILE = 4096;
 const LEAST_FILES = 1024;
 const DOUBLED_UP_TO = 1 << 20;
+const LONGEST_PATH = 4000;
 const FILE = 0o100000, DIRECTORY = 0o40000, KIND = 0o170000;
 
 /** A node of ours has its facts in shared memory: size, modification time, mode. */
@@ -69,6 +70,24 @@ export function ownDisk(fs: FileSystem, folders: string[], limit: number, tell: 
   const refuse = (node: OwnNode): void => {
     if (!node.facts) throw new fs.ErrnoError(EROFS);
   };
+  /** Refuse paths that would take too long to put back, one by one, in the next process. */
+  const reach = (parent: OwnNode, levels: number, letters: number): void => {
+    for (let above = parent; above.facts; above = above.parent) {
+      levels++;
+      letters += above.name.length + 1;
+    }
+    if (levels > DEEPEST || letters > LONGEST_PATH) throw new fs.ErrnoError(ENAMETOOLONG);
+  };
+  const below = (node: OwnNode): { levels: number; letters: number } => {
+    const most = { levels: 0, letters: 0 };
+    if ((node.mode & KIND) !== DIRECTORY) return most;
+    values(node.contents as Record<string, OwnNode>).forEach((child) => {
+      const { levels, letters } = below(child);
+      most.levels = max(most.levels, levels + 1);
+      most.letters = max(most.letters, letters + child.name.length + 1);
+    });
+    return most;
+  };
 
   for (const folder of folders) {
     const node = fs.lookupPath(folder, { follow: true }).node;
@@ -77,6 +96,7 @@ export function ownDisk(fs: FileSystem, folders: string[], limit: number, tell: 
   }
   MEMFS.createNode = (parent: OwnNode, name, mode, dev) => {
     if (!parent?.facts) throw new fs.ErrnoError(EROFS);
+    reach(parent, 1, name.length);
     reserve(0, 1);
     const node = createNode(parent, name, mode, dev);
     own(node, parent.id, name);
@@ -115,6 +135,8 @@ export function ownDisk(fs: FileSystem, folders: string[], limit: number, tell: 
   dir.node.rename = (node, parent: OwnNode, name) => {
     refuse(node);
     refuse(parent);
+    const { levels, letters } = below(node);
+    reach(parent, levels + 1, letters + name.length);
     const replaced = (parent.contents as Record<string, FileNode>)[name];
     rename(node, parent, name);
     if (replaced && replaced !== node) tell(["drop", replaced.id]);

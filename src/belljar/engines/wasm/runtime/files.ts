@@ -1,11 +1,19 @@
 /** The host's requests about files of the workspace. Paths are relative to it; none leads out of it, or through a link
  * that does. */
 import type { FileSystem } from "./emscripten.ts";
+import { DEEPEST } from "./kept.ts";
 
 const WORKSPACE = "/workspace";
 const CHUNK = 1 << 20;
 const APPEND = 0o2001, REPLACE = 0o1101; // O_WRONLY with O_APPEND, or with O_CREAT and O_TRUNC
-const ERRNO: Record<number, string> = { 44: "missing", 51: "full", 54: "through", 32: "through", 31: "folder" };
+const ERRNO: Record<number, string> = {
+  44: "missing",
+  51: "full",
+  54: "through",
+  32: "through",
+  31: "folder",
+  37: "deep",
+};
 
 export interface FileRequest {
   type: "file_write" | "file_read" | "file_list" | "file_delete" | "file_restore" | "file_mode";
@@ -103,16 +111,16 @@ function list(fs: FileSystem, { path, max = 0 }: FileRequest): Answer {
   const root = beneath(fs, path || ".");
   if (!fs.isDir(fs.stat(root).mode)) throw new Refused("through");
   const entries: unknown[] = [];
-  const walk = (folder: string, prefix: string): void => {
+  const walk = (folder: string, prefix: string, levels: number): void => {
     const names = fs.readdir(folder).filter((name) => name !== "." && name !== "..").sort(byCodePoint);
     for (const name of names) {
       if (entries.length >= max) throw new Refused("many");
       const facts = fs.lstat(`${folder}/${name}`);
       entries.push([prefix + name, kind(fs, facts.mode), facts.size, facts.mtime.getTime() / 1000]);
-      if (fs.isDir(facts.mode)) walk(`${folder}/${name}`, `${prefix}${name}/`);
+      if (fs.isDir(facts.mode) && levels) walk(`${folder}/${name}`, `${prefix}${name}/`, levels - 1);
     }
   };
-  walk(root, path ? `${path}/` : "");
+  walk(root, path ? `${path}/` : "", DEEPEST);
   return { entries };
 }
 

@@ -26,7 +26,8 @@ export interface KeptFile {
 }
 
 const NOTHING = new Uint8Array(0);
-const DEEPEST = 1000;
+/** Of the folders that lie in one another, and what is in the last. */
+export const DEEPEST = 128;
 
 export class Kept {
   #nodes = new Map<number, Node>();
