@@ -67,18 +67,29 @@ class Supply:
             [name for name in named if isinstance(name, str) and _NAME.fullmatch(name)] if type(named) is list else []
         )
         wanted = {name: text for name in names[:MOST_AT_ONCE] if (text := await self._requirement(name)) is not None}
+        until = time.monotonic() + AUTOMATIC_S
         if len(wanted) > 1:
             try:
-                return await self._add_modules(wanted)
-            except PackageError:
-                pass  # one of them must not keep the others back
+                return await self._add_modules(wanted, until)
+            except PackageError as failure:  # one of them must not keep the others back
+                wanted = self._left(wanted, failure)
         installed: list[str] = []
-        for name, text in wanted.items():
+        while wanted:
+            name = next(iter(wanted))
             try:
-                installed += await self._add_modules({name: text})
+                installed += await self._add_modules({name: wanted.pop(name)}, until)
             except PackageError as failure:
                 self._give_up(name, failure)
+                wanted = self._left(wanted, failure)
         return installed
+
+    def _left(self, wanted: dict[str, str], failure: PackageError) -> dict[str, str]:
+        """What is still worth a try of its own: nothing when the index is silent or slow, nor what it does not have."""
+        kind, about = getattr(failure, "kind", ""), getattr(failure, "about", None)
+        vain = [name for name, text in wanted.items() if kind in ("unreachable", "too_slow") or text == about]
+        for name in vain:
+            self._give_up(name, failure)
+        return {name: text for name, text in wanted.items() if name not in vain}
 
     def _is_suspicious(self, code: str) -> bool:
         """Whether a glance at the code shows a name that may not be there; the kernel looks closer then."""
@@ -106,12 +117,12 @@ class Supply:
         allowed = allowed_packages(spec.policy)
         return distribution if allowed is None else allowed.get(distribution)
 
-    async def _add_modules(self, wanted: Mapping[str, str]) -> list[str]:
+    async def _add_modules(self, wanted: Mapping[str, str], until: float) -> list[str]:
         from belljar.packages.modules import known_modules
         from belljar.packages.requirements import versions
 
-        before = self._session.spec.environment
-        after = await asyncio.to_thread(self._session.engine.extend, before, list(wanted.values()), AUTOMATIC_S)
+        before, seconds = self._session.spec.environment, max(1.0, until - time.monotonic())
+        after = await asyncio.to_thread(self._session.engine.extend, before, list(wanted.values()), seconds)
         has = known_modules(after)
         for name, text in wanted.items():
             if name not in has:

@@ -10,8 +10,9 @@ Kind = Literal["missing", "no_build", "conflict", "unreachable", "too_large", "t
 
 
 class InstallFailed(PackageError):
-    """An installation that did not come about; `kind` says in one word why."""
+    """An installation that did not come about; `kind` says in one word why, `about` which package it was."""
 
-    def __init__(self, kind: Kind, message: str) -> None:
+    def __init__(self, kind: Kind, message: str, about: str | None = None) -> None:
         super().__init__(message)
         self.kind: Kind = kind
+        self.about = about

@@ -86,7 +86,8 @@ def extend(
             except InstallFailed as failure:
                 found = remembered.recall(home, key, None) if failure.kind in ("unreachable", "too_slow") else None
                 if found is None:
-                    raise InstallFailed(failure.kind, f"{', '.join(new)} could not be installed: {failure}") from None
+                    told = f"{', '.join(new)} could not be installed: {failure}"
+                    raise InstallFailed(failure.kind, told, failure.about) from None
             else:
                 remembered.remember(home, key, found, settings)
                 evict(home, settings, found)

@@ -145,7 +145,7 @@ def understood(said: str) -> InstallFailed:
     """What uv's complaint amounts to."""
     told = _in_short(said)
     if found := re.search(r"(\S+) was not found in the package registry", said):
-        return InstallFailed("missing", f"there is no package {found[1]!r} on the package index")
+        return InstallFailed("missing", f"there is no package {found[1]!r} on the package index", found[1])
     if _UNREACHABLE.search(said):
         return InstallFailed("unreachable", f"the package index cannot be reached: {_last_cause(said)}")
     if re.search(r"no usable wheels|has no wheels|no wheels with a matching|building from source is disabled", said):
