@@ -41,13 +41,15 @@ class Supply:
         Raises:
             PackageError: with the reason; the sandbox is as it was.
         """
+        from belljar.packages.failure import told_as_written
         from belljar.packages.requirements import name_of, versions
 
         spec = self._session.spec
         check_allowed(spec.policy, requirements)
         before = spec.environment
         wanted = await self._session.built(before, requirements)
-        after = await asyncio.to_thread(self._session.engine.extend, before, wanted, seconds)
+        with told_as_written(requirements, wanted):
+            after = await asyncio.to_thread(self._session.engine.extend, before, wanted, seconds)
         await self._adopt(after)
         found, asked = versions(after.packages), {name_of(text) for text in wanted}
         known = versions(before.packages)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from belljar.errors import PackageError
@@ -16,3 +19,17 @@ class InstallFailed(PackageError):
         super().__init__(message)
         self.kind: Kind = kind
         self.about = about
+
+
+@contextlib.contextmanager
+def told_as_written(written: Sequence[str], built: Sequence[str]) -> Iterator[None]:
+    """In what fails here, addresses are those that somebody wrote, not where on this machine the wheels are."""
+    try:
+        yield
+    except InstallFailed as failure:
+        told = str(failure)
+        for text, place in zip(written, built, strict=True):
+            if place != text:
+                end = re.escape("/".join(place.split("/")[-2:]))
+                told = re.sub(rf"(?:[\w.-]+ @ )?[^\s'\"]*{end}", text, told)
+        raise InstallFailed(failure.kind, told, failure.about) from None
