@@ -40,7 +40,11 @@ class LocalHost:
             found = await asyncio.to_thread(engine.environment, policy, None, python)
         if not packages:
             return found
-        return await asyncio.to_thread(engine.extend, found, await self.host.built(engine, found, packages), None)
+        from belljar.packages.failure import told_as_written
+
+        wanted = await self.host.built(engine, found, packages)
+        with told_as_written(packages, wanted):
+            return await asyncio.to_thread(engine.extend, found, wanted, None)
 
     def close(self) -> None:
         """End every sandbox and the loop."""
@@ -97,17 +101,20 @@ def fetch_packages(engine: str, packages: Sequence[str], progress: Progress | No
         InvalidRequest: for what does not name a package.
         PackageError: with the reason.
     """
+    from belljar.packages.failure import told_as_written
     from belljar.packages.requirements import check
 
     here, maker = local_host(), chosen(engine)
-    wanted: Sequence[str] = check(packages, sources=here.settings.package_sources)
+    written = check(packages, sources=here.settings.package_sources)
     base = maker.environment(Policy())
-    wanted = here.background.wait(here.host.built(maker, base, wanted))
+    wanted: Sequence[str] = here.background.wait(here.host.built(maker, base, written))
     found: set[str] = set()
     for number, part in enumerate([*((text,) for text in wanted), wanted] if len(wanted) > 1 else [wanted]):
         if part and progress is not None:
-            progress(f"Fetching {', '.join(part)}", number / (len(wanted) + 1))
-        found |= {*maker.extend(base, part, None).packages} - {*base.packages}
+            shown = written if part is wanted else written[number : number + 1]
+            progress(f"Fetching {', '.join(shown)}", number / (len(wanted) + 1))
+        with told_as_written(written, wanted):
+            found |= {*maker.extend(base, part, None).packages} - {*base.packages}
     return sorted(found)
 
 

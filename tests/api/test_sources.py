@@ -122,6 +122,28 @@ def test_p03_a_wheel_by_address_that_names_another_address_or_a_file_is_refused(
     assert not [path for path in forge.asked if path.startswith("/private")]
 
 
+def test_what_fails_names_the_address_that_was_written_and_no_place_of_this_machine(
+    engine: str, forge: Forge, apart: LocalHost
+) -> None:
+    name, content = wheel("reed", "1.0", {"reed.py": ""}, ["nowhere-to-be-had"])
+    broken, other = wheel(
+        "rush", "1.0", {"rush.py": "", "rush-1.0.dist-info/entry_points.txt": "[console_scripts]\nx/y = a:b"}
+    )
+    forge.files |= {f"/files/{name}": content, f"/files/{broken}": other}
+    said = []
+    with Sandbox(engine) as sandbox:
+        for file in (name, broken):
+            try:
+                sandbox.install(f"{forge.address}/files/{file}")
+            except PackageError as failure:
+                said.append(str(failure))
+    assert said[0].startswith(f"{forge.address}/files/{name} could not be installed: ")
+    for told in said:
+        assert not any(
+            place in told for place in (str(apart.settings.cache_dir), "/built/", "python3", "Using ", ".new-")
+        )
+
+
 def test_p03_a_build_sees_no_network_no_secret_and_no_host(
     forge: Forge, native: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

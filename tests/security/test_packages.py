@@ -161,15 +161,19 @@ def test_p07_a_package_without_end_is_stopped_and_the_sandbox_goes_on(
 
 
 def test_p07_an_index_that_never_answers_does_not_hold_a_run_up_for_long(
-    engine: str, shop: Shop, monkeypatch: pytest.MonkeyPatch
+    engine: str, shop: Shop, apart: LocalHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.slow_s = 60
     monkeypatch.setattr("belljar.host.supply.AUTOMATIC_S", 2.0)
+    installer, tries = apart.host.registry.get(engine), []
+    extend = installer.extend
+    monkeypatch.setattr(installer, "extend", lambda *given: (tries.append(given), extend(*given))[1])
     with Sandbox(engine) as sandbox:
         started = time.monotonic()
-        ran = sandbox.run("import slowpoke")
+        ran = sandbox.run("def later():\n    import slow_a, slow_b, slow_c, slow_d, slow_e\nimport slowpoke")
         assert ran.error.code == "MODULE_NOT_FOUND"
-        assert "slowpoke could not be installed" in ran.error.hint
+        assert "slowpoke, slow-a, slow-b, slow-c, slow-d, slow-e could not be installed" in ran.error.hint
+        assert len(tries) == 1
         assert time.monotonic() - started < 40
         assert sandbox.run("1").value == 1
 

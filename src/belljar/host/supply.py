@@ -40,13 +40,15 @@ class Supply:
         Raises:
             PackageError: with the reason; the sandbox is as it was.
         """
+        from belljar.packages.failure import told_as_written
         from belljar.packages.requirements import name_of, versions
 
         spec = self._session.spec
         check_allowed(spec.policy, requirements)
         before = spec.environment
         wanted = await self._session.built(before, requirements)
-        after = await asyncio.to_thread(self._session.engine.extend, before, wanted, seconds)
+        with told_as_written(requirements, wanted):
+            after = await asyncio.to_thread(self._session.engine.extend, before, wanted, seconds)
         await self._adopt(after)
         found, asked = versions(after.packages), {name_of(text) for text in wanted}
         known = versions(before.packages)
@@ -66,18 +68,30 @@ class Supply:
             [name for name in named if isinstance(name, str) and _NAME.fullmatch(name)] if type(named) is list else []
         )
         wanted = {name: text for name in names[:MOST_AT_ONCE] if (text := await self._requirement(name)) is not None}
+        until = time.monotonic() + AUTOMATIC_S
         if len(wanted) > 1:
             try:
-                return await self._add_modules(wanted)
+                return await self._add_modules(wanted, until)
             except PackageError as failure:  # one of them must not keep the others back
                 self._heed(failure)
+                wanted = self._left(wanted, failure)
         installed: list[str] = []
-        for name, text in wanted.items():
+        while wanted:
+            name = next(iter(wanted))
             try:
-                installed += await self._add_modules({name: text})
+                installed += await self._add_modules({name: wanted.pop(name)}, until)
             except PackageError as failure:
                 self._give_up(name, failure)
+                wanted = self._left(wanted, failure)
         return installed
+
+    def _left(self, wanted: dict[str, str], failure: PackageError) -> dict[str, str]:
+        """What is still worth a try of its own, offline if the index is silent: nothing when it is slow, nor what it lacks."""
+        kind, about = getattr(failure, "kind", ""), getattr(failure, "about", None)
+        vain = [name for name, text in wanted.items() if kind == "too_slow" or text == about]
+        for name in vain:
+            self._give_up(name, failure)
+        return {name: text for name, text in wanted.items() if name not in vain}
 
     def _is_suspicious(self, code: str) -> bool:
         """Whether a glance at the code shows a name that may not be there; the kernel looks closer then."""
@@ -105,14 +119,15 @@ class Supply:
         allowed = allowed_packages(spec.policy)
         return distribution if allowed is None else allowed.get(distribution)
 
-    async def _add_modules(self, wanted: Mapping[str, str]) -> list[str]:
+    async def _add_modules(self, wanted: Mapping[str, str], until: float) -> list[str]:
         from belljar.packages import lookup
         from belljar.packages.modules import known_modules
         from belljar.packages.requirements import versions
 
         before, extend = self._session.spec.environment, self._session.engine.extend
         offline = lookup.silence() is not None  # what needs no index is to be had all the same
-        after = await asyncio.to_thread(extend, before, list(wanted.values()), AUTOMATIC_S, offline)
+        seconds = max(1.0, until - time.monotonic())
+        after = await asyncio.to_thread(extend, before, list(wanted.values()), seconds, offline)
         has = known_modules(after)
         for name, text in wanted.items():
             if name not in has:

@@ -118,14 +118,14 @@ class Foreign:
             if answer.kind == "usable":  # perhaps it only was, when somebody last asked
                 answer = lookup.ask(name, self.engine, anew=True)
             if answer.kind == "missing":
-                return InstallFailed("missing", f"there is no package {name!r} on the package index")
+                return InstallFailed("missing", f"there is no package {name!r} on the package index", name)
             if answer.kind == "unreachable":
                 return InstallFailed("unreachable", f"the package index cannot be reached: {answer.reason}")
             if answer.kind == "no_build" or name in NO_BUILD:
                 why = f": {NO_BUILD[name]}" if name in NO_BUILD else ""
                 needed = "" if name in {name_of(text) for text in wanted} else ", which it needs,"
                 return InstallFailed(
-                    "no_build", f"{name!r}{needed} has no build for the wasm engine{why}; use engine='native'"
+                    "no_build", f"{name!r}{needed} has no build for the wasm engine{why}; use engine='native'", name
                 )
             return InstallFailed("conflict", f"no version of {name!r} fits; {pip.complaint(said)}")
         if "ResolutionImpossible" in said or "conflicting dependencies" in said:

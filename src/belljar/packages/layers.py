@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -87,7 +88,9 @@ def extend(
             except InstallFailed as failure:
                 found = remembered.recall(home, key, None) if failure.kind in ("unreachable", "too_slow") else None
                 if found is None:
-                    raise InstallFailed(failure.kind, f"{', '.join(new)} could not be installed: {failure}") from None
+                    told = f"{', '.join(new)} could not be installed: {failure}"
+                    told = re.sub(rf"{re.escape(str(settings.cache_dir))}(?:\S*/\.new-\w+)?", "", told)
+                    raise InstallFailed(failure.kind, told, failure.about) from None
             else:
                 remembered.remember(home, key, found, settings)
                 evict(home, settings, found)

@@ -29,6 +29,8 @@ BYTECODE = Path(__file__).with_name("bytecode.py")
 KEPT = re.compile(r"UV_(?:.*INDEX.*|KEYRING.*|.*CERT.*|NATIVE_TLS|.*INSECURE_HOST|FIND_LINKS|OFFLINE|.*PROXY.*)")
 _LINE = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:==(?P<version>[^\s;@\\]+)| @ (?P<url>file://\S+\.whl))(?: \\)?")
 _HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}(?: \\)?")
+_BESIDE = ("hint:", "warning:", "No solution found", "Using ", "Resolved ", "Prepared ", "Downloading ", "Downloaded ",
+           "Installed ", "Uninstalled ")  # fmt: skip
 _UNREACHABLE = re.compile(
     r"[Ff]ailed to fetch|error sending request|[Cc]onnect error|network was disabled|dns error|timed out|"
     r"HTTP status (?:client|server) error|[Nn]etwork"
@@ -149,7 +151,7 @@ def understood(said: str) -> InstallFailed:
     """What uv's complaint amounts to."""
     told = _in_short(said)
     if found := re.search(r"(\S+) was not found in the package registry", said):
-        return InstallFailed("missing", f"there is no package {found[1]!r} on the package index")
+        return InstallFailed("missing", f"there is no package {found[1]!r} on the package index", found[1])
     if _UNREACHABLE.search(said):
         return InstallFailed("unreachable", f"the package index cannot be reached: {_last_cause(said)}")
     if re.search(r"no usable wheels|has no wheels|no wheels with a matching|building from source is disabled", said):
@@ -191,7 +193,7 @@ def _tidy(cache: Path) -> None:
 
 def _in_short(said: str) -> str:
     lines = [line.strip().removeprefix("cause: ").removeprefix("error: ") for line in said.splitlines() if line.strip()]
-    kept = [line for line in lines if not line.startswith(("hint:", "warning:", "No solution found"))]
+    kept = [line for line in lines if not line.startswith(_BESIDE)]
     return " ".join(kept or lines)[:500] or "nothing"
 
 

@@ -86,7 +86,7 @@ class WasmEngine:
         budget = Budget.of(longest if seconds is None else min(seconds, longest), megabytes * 1_000_000)
         client = foreign.Foreign(self.settings, offline=offline)
         runtime = self._runtime = self._runtime or self._assemble(in_silence)
-        finish = partial(pack_layer, runtime=runtime)
+        finish = partial(pack_layer, runtime=runtime, budget=budget)
         return layers.extend(environment, requirements, client, self.settings, budget, finish)
 
     async def explain_import(self, module: str, environment: Environment, policy: Policy) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,19 +12,18 @@ from belljar.engines.wasm.assembly import Runtime, run_script
 from belljar.engines.wasm.deno import build_command
 from belljar.engines.wasm.pack import Packing
 from belljar.errors import StartFailed
-from belljar.packages.bounded import COMPILER_BYTES
+from belljar.packages.bounded import COMPILER_BYTES, Budget
 from belljar.packages.bytecode import LARGEST
 
 PACK, COMPILED = "pack", "compiled.bin"
 CHUNK_BYTES = 8 << 20
-COMPILING_S = 120.0
 COMPILED_FROM_BYTES = 500_000  # below that, compiling inside takes less time than starting somebody who does it ahead
 
 
-def pack_layer(folder: Path, runtime: Runtime) -> None:
+def pack_layer(folder: Path, runtime: Runtime, budget: Budget) -> None:
     """Pack the site folder of a layer that is being made; large ones with their modules compiled."""
     modules = [size for path in (folder / "site").rglob("*.py") if (size := path.stat().st_size) <= LARGEST]
-    if sum(modules) < COMPILED_FROM_BYTES or not _compile(folder, runtime):
+    if sum(modules) < COMPILED_FROM_BYTES or not _compile(folder, runtime, budget):
         with Packing(folder / PACK) as packing:
             packing.add_folder(folder / "site")
         return
@@ -34,14 +34,14 @@ def pack_layer(folder: Path, runtime: Runtime) -> None:
     compiled.unlink()
 
 
-def _compile(folder: Path, runtime: Runtime) -> bool:
+def _compile(folder: Path, runtime: Runtime, budget: Budget) -> bool:
     """Whether it went well; else they are compiled when they are imported. Large ones are always."""
     with Packing(folder / PACK) as packing:
         packing.add_folder(folder / "site", largest=LARGEST)
     out = str(folder / COMPILED)
     command = build_command(str(runtime.deno), runtime.folder, "compile.js", out, str(folder), into=folder)
     try:
-        run_script(command, seconds=COMPILING_S, memory_bytes=COMPILER_BYTES)
+        run_script(command, seconds=max(1.0, budget.until - time.monotonic()), memory_bytes=COMPILER_BYTES)
         return True
     except StartFailed:
         (folder / COMPILED).unlink(missing_ok=True)
