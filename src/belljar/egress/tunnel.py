@@ -1,4 +1,6 @@
-"""Bytes both ways between a guest and a line, untouched. Of TLS only the server name in the first message is read."""
+"""Bytes both ways between a guest and a line, untouched. Read is only whom they are for: the server name in TLS, the
+host in requests in the clear.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
+from belljar.egress.answers import answer
+from belljar.egress.clear import pass_requests
 from belljar.egress.hello import HANDSHAKE, Incomplete, server_name
 from belljar.egress.hosts import Host, NotAHost, canonical
 from belljar.egress.line import Line
@@ -31,7 +35,7 @@ async def tunnel(guest: Stream, line: Line, host: Host) -> None:
     """Relay until both sides have ended.
 
     Raises:
-        Refused: when TLS asks for another server than the tunnel is for, or a cap is reached.
+        Refused: when TLS or HTTP asks for another host than the tunnel is for, or a cap is reached.
         OSError: when one side breaks.
     """
     async with line.in_time():
@@ -71,7 +75,16 @@ async def _upward(guest: Stream, line: Line, host: Host) -> None:
         except Refused:
             await guest.send(_ACCESS_DENIED)
             raise
-    guest.put_back(first)
+        guest.put_back(first)
+    else:
+        guest.put_back(first)
+        try:
+            await pass_requests(guest, line, host)
+        except Refused as refused:
+            if not line.connection.received:  # else it would stand in the middle of an answer
+                await guest.send(answer(refused))
+                await guest.linger()
+            raise
     await pump(guest, line)
 
 
