@@ -86,7 +86,7 @@ class Supply:
         return installed
 
     def _left(self, wanted: dict[str, str], failure: PackageError) -> dict[str, str]:
-        """What is still worth a try of its own, offline if the index is silent: nothing when it is slow, nor what it lacks."""
+        """What is still worth a try of its own: nothing when the index is slow, and not what it does not have."""
         kind, about = getattr(failure, "kind", ""), getattr(failure, "about", None)
         vain = [name for name, text in wanted.items() if kind == "too_slow" or text == about]
         for name in vain:
