@@ -34,7 +34,7 @@ class AsyncFiles:
             FileError: when the path is refused or the workspace is full.
         """
         name, content = plain_path(path), as_bytes(path, data)
-        await self._sandbox._there(lambda session: session.process.workspace.write(name, content))
+        await self._sandbox._there(lambda session: session.process.workspace.write(name, content), changes=True)
 
     async def read(self, path: str) -> bytes:
         """The bytes of a file.
@@ -53,7 +53,7 @@ class AsyncFiles:
     async def delete(self, path: str) -> None:
         """Remove a file, a link, or a folder with all it has."""
         name = plain_path(path)
-        await self._sandbox._there(lambda session: session.process.workspace.delete(name))
+        await self._sandbox._there(lambda session: session.process.workspace.delete(name), changes=True)
 
     async def upload(self, source: str | Path, path: str | None = None) -> None:
         """Copy a file of this machine into the workspace, under its own name unless told otherwise."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from belljar import compose
 from belljar.checks import check_code, check_environment, check_json, check_kind, check_text, check_timeout
-from belljar.engines.base import Event, Spec
+from belljar.engines.base import Engine, Event, Spec
 from belljar.errors import InvalidRequest, SandboxClosed
 from belljar.execution import Completion, Execution, Variable
 from belljar.files import AsyncFiles, Files, checked_files
@@ -52,11 +53,11 @@ class AsyncSandbox:
         name: str | None = None,
     ) -> None:
         compose.check_host(host)
-        for given, what in ((tools, "tools"), (durable, "durable")):
-            if given:
-                raise InvalidRequest(f"{what}=... is not part of this version; leave it out")
+        if tools:
+            raise InvalidRequest("tools=... is not part of this version; leave it out")
         self.id = str(uuid.uuid4())
-        self.name = name
+        self.name: str | None = check_text("name", name)
+        self.durable = bool(durable)
         self.files = AsyncFiles(self)
         self.restored: CheckpointReport | None = None
         self._engine = engine
@@ -70,7 +71,7 @@ class AsyncSandbox:
         self._env = check_environment(env)
         self._first_files = checked_files(files)
         self._session: Session | None = None
-        self._starting = asyncio.Lock()
+        self._is_new = True  # nobody has used a sandbox with this id yet
         self._closed = False
 
     @property
@@ -199,11 +200,44 @@ class AsyncSandbox:
             raise
         return sandbox
 
+    @classmethod
+    async def connect(cls, id: str, *, host: str | None = None, env: Mapping[str, str] | None = None) -> AsyncSandbox:
+        """The sandbox of this id: one that lives in this process, or a durable one, wherever it lived before.
+
+        A durable one goes on from its last checkpoint, on its engine, with its limits and policy. `env` is not kept.
+
+        Raises:
+            SandboxMissing: when there is none.
+            SandboxClosed: when it was closed for good.
+            SandboxTaken: when it is live in another process.
+        """
+        compose.check_host(host)
+        here = compose.local_host()
+        found = await here.background.cross(here.host.find(check_text("id", id) or "", OWNER))
+        options: SandboxOptions = {"limits": found.limits, "policy": found.policy, "python": found.python, "env": env,
+                                   "durable": found.created > 0, "name": found.name}  # fmt: skip
+        sandbox = cls(found.engine, **options)
+        sandbox.id, sandbox._is_new = found.id, False
+        return sandbox
+
+    async def hibernate(self) -> bool:
+        """Save a durable sandbox and free its memory; its next use wakes it. False while it is in use.
+
+        Raises:
+            SandboxError: when it could not be saved; it stays as it is.
+        """
+        if not self.durable:
+            raise InvalidRequest("only a sandbox with durable=True can hibernate")
+        session = self._session
+        if session is None or session.is_asleep:
+            return True
+        return await self._here.background.cross(self._here.host.hibernate(session, "it was put to sleep, as asked"))
+
     async def close(self) -> None:
-        """End the sandbox and everything in it. Idempotent."""
+        """End the sandbox and everything in it, also what is kept of a durable one. Idempotent."""
         self._closed = True
-        if self._session is not None and self._here.background.reachable:
-            await self._here.background.cross(self._here.host.close_session(self._session))
+        if self._here.background.reachable:
+            await self._here.background.cross(self._close())
 
     async def start(self) -> AsyncSandbox:
         """Start it now rather than at its first use.
@@ -224,7 +258,8 @@ class AsyncSandbox:
             raise
 
     async def __aexit__(self, *ended: object) -> None:
-        await self.close()
+        """A durable one sleeps from now on; any other is closed."""
+        await (self.hibernate() if self.durable and not self._closed else self.close())
 
     def _check_packages(self, given: object, what: str = "packages") -> tuple[str, ...]:
         """Requirements, checked; the module that does so is imported only for those who have any."""
@@ -234,45 +269,75 @@ class AsyncSandbox:
 
         return check(given, what, self._here.settings.package_sources)
 
-    async def _there(self, act: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
-        return await self._here.background.cross(self._act(act))
+    async def _there(self, act: Callable[[Session], Coroutine[Any, Any, T]], changes: bool = False) -> T:
+        return await self._here.background.cross(self._act(act, changes))
 
-    async def _act(self, act: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
-        return await act(await self._started())
+    async def _act(self, act: Callable[[Session], Coroutine[Any, Any, T]], changes: bool) -> T:
+        session = await self._started()
+        session.users += 1  # from here to the end it does not fall asleep
+        try:
+            return await act(session)
+        finally:
+            session.users -= 1
+            if session.life is not None:
+                session.life.used(changes)
 
     async def _started(self) -> Session:
-        """The live session; made on the background loop, once."""
-        async with self._starting:
+        """The live session; made on the background loop, once, and again after it slept."""
+        host = self._here.host
+        async with host.start_of(self.id):
             if self._closed:
                 raise SandboxClosed("this sandbox was closed; make a new one")
-            if self._session is None:
-                self._session = await self._start()
+            if self._session is None or self._session.is_asleep:
+                self._session = host.sessions.get(self.id) or await self._start()
+                self._is_new = False
             return self._session
 
     async def _restore(self, opened: Opened) -> None:
         from belljar.host import saving
 
-        self.restored = await self._there(lambda session: saving.restore(session, opened))
+        self.restored = await self._there(lambda session: saving.restore(session, opened), changes=True)
 
     async def _close_started(self) -> None:
-        async with self._starting:
-            if self._session is not None:
-                await self._here.host.close_session(self._session)
+        async with self._here.host.start_of(self.id):
+            session = self._session
+        if session is not None and self.durable:
+            await self._here.host.hibernate(session, "whoever wanted to use it left")
+        elif session is not None:
+            await self._here.host.close_session(session)
+
+    async def _close(self) -> None:
+        if self._session is not None and not self._session.is_asleep:
+            await self._here.host.close_session(self._session)
+        elif self.durable and not self._is_new:
+            await self._here.host.close_asleep(self.id, OWNER)
 
     async def _start(self) -> Session:
         engine = await self._here.host.registry.choose(self._engine)
         if self._packages:
             check_allowed(self._policy, self._packages)
-        environment = await self._here.environment(engine, self._policy, self._python, self._packages)
+        if not self.durable:
+            return await self._make(engine, self._packages)
+        from belljar.store.base import SandboxRecord
+
+        now = time.time()
+        record = SandboxRecord(self.id, engine.name, now, now, OWNER, self.name, self._python, self._packages,
+                               self._limits, self._policy)  # fmt: skip
+        durability = await self._here.host.durability()
+        return await durability.start(record, self._is_new, lambda packages: self._make(engine, packages))
+
+    async def _make(self, engine: Engine, packages: Sequence[str]) -> Session:
+        environment = await self._here.environment(engine, self._policy, self._python, packages)
         spec = Spec(self.id, environment, self._limits, self._policy, self._env)
         session = await self._here.host.create(engine.name, spec)
         try:
-            for path, data in self._first_files.items():
-                await session.process.workspace.write(path, data)
+            if self._is_new:
+                for path, data in self._first_files.items():
+                    await session.process.workspace.write(path, data)
             if self._closed:
                 raise SandboxClosed("this sandbox was closed while it started")
         except BaseException:
-            await self._here.host.close_session(session)
+            await self._here.host.let_go(session)
             raise
         return session
 
@@ -281,13 +346,16 @@ class Sandbox:
     """A sandbox for code that does not await: the same acts, each of which blocks until it is done."""
 
     def __init__(self, engine: str = "auto", **options: Unpack[SandboxOptions]) -> None:
-        self._core = AsyncSandbox(engine, **options)
-        self.files = Files(self._core.files, self._wait)
+        self._face(AsyncSandbox(engine, **options))
         try:
             self._wait(self._core._started())
         except BaseException:  # a Ctrl-C may come when it is up already
             self.close()
             raise
+
+    def _face(self, core: AsyncSandbox) -> None:
+        self._core = core
+        self.files = Files(core.files, self._wait)
 
     @property
     def id(self) -> str:
@@ -361,6 +429,18 @@ class Sandbox:
             raise
         return sandbox
 
+    @classmethod
+    def connect(cls, id: str, *, host: str | None = None, env: Mapping[str, str] | None = None) -> Sandbox:
+        """See AsyncSandbox.connect."""
+        sandbox = cls.__new__(cls)
+        sandbox._face(compose.local_host().background.wait(AsyncSandbox.connect(id, host=host, env=env)))
+        sandbox._wait(sandbox._core._started())
+        return sandbox
+
+    def hibernate(self) -> bool:
+        """See AsyncSandbox.hibernate."""
+        return self._wait(self._core.hibernate())
+
     def close(self) -> None:
         """See AsyncSandbox.close."""
         if self._core._here.background.reachable:
@@ -372,7 +452,8 @@ class Sandbox:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
+        if self._core._here.background.reachable:
+            self._wait(self._core.__aexit__())
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self._core._here.background.wait(coroutine)

@@ -6,15 +6,23 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from belljar.engines.base import Engine, EngineHealth, Spec
 from belljar.engines.registry import FACTORIES, Registry
-from belljar.errors import InvalidRequest, SandboxClosed, SandboxError, StartFailed
+from belljar.errors import HostBusy, InvalidRequest, SandboxClosed, SandboxError, StartFailed
+from belljar.host.admission import Admission
+from belljar.host.journal import Journal
 from belljar.host.pool import Pool
 from belljar.host.session import Session
 from belljar.limits import Limits
 from belljar.packages.environment import Environment
 from belljar.settings import Settings
+
+if TYPE_CHECKING:
+    from belljar.host.durability import Durability
+    from belljar.store.base import SandboxRecord
 
 READY_TIMEOUT_S = 60
 MOST_LAYERED = 4  # pools of environments with a layer
@@ -30,15 +38,34 @@ class Host:
         self._pools: dict[tuple[str, str], Pool] = {}
         self._warming: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._layered: dict[tuple[str, str], None] = {}  # whose pools are of a layer, the oldest first
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing: set[asyncio.Task[Any]] = set()
         self._closed = False
+        self.journal = Journal()
+        self.admission = Admission(settings.max_sandboxes, settings.max_queue, self._make_room)
+        self._durability: asyncio.Task[Durability] | None = None
+        self._starts: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def create(self, engine_name: str, spec: Spec) -> Session:
         """A sandbox, from the pool when one fits.
 
         Raises:
+            HostBusy: when it has as many as it may, and none was closed in time.
             SandboxError: when it cannot be made.
         """
+        try:
+            await self.admission.enter()
+        except HostBusy as failure:
+            self.journal.tell("busy", spec.id, why=str(failure))
+            raise
+        try:
+            session = await self._create(engine_name, spec)
+        except BaseException:
+            self.admission.leave()
+            raise
+        self.journal.tell("created", spec.id, engine=session.engine_name)
+        return session
+
+    async def _create(self, engine_name: str, spec: Spec) -> Session:
         engine = await self.registry.choose(engine_name)
         asked = {name for name in ("network", "mounts") if getattr(spec.policy, name)}
         if beyond := asked - engine.capabilities:
@@ -52,13 +79,15 @@ class Host:
         if self._closed:
             await session.close()
             raise SandboxClosed("the host was closed while the sandbox started")
+        session.journal, session.max_queue = self.journal, self.settings.max_queue
         self.sessions[spec.id] = session
         session.is_set_up = is_pooled
         if not is_pooled or spec.env or spec.limits != Limits():
             try:
                 await session.configure()
             except BaseException:
-                await self.close_session(session)
+                del self.sessions[spec.id]
+                await session.close()
                 raise
         self._prepare_more(engine, spec.environment)
         return session
@@ -78,10 +107,88 @@ class Host:
             found.append(text)
         return found
 
-    async def close_session(self, session: Session) -> None:
-        """End one sandbox."""
-        self.sessions.pop(session.spec.id, None)
-        await session.close()
+    async def close_session(self, session: Session, reason: str | None = None) -> None:
+        """End one sandbox, for good; a durable one is told why when it is asked for again."""
+        session.closed_because = reason
+        if session.life is not None:
+            session.life.stop()
+        await self.let_go(session)
+        if session.life is not None:
+            await (await self.durability()).close_record(session.spec.id, reason)
+        self.journal.tell("closed", session.spec.id, why=reason or "asked for")
+
+    async def hibernate(self, session: Session, reason: str) -> bool:
+        """Save a durable sandbox and free its memory; the next use wakes it. False when it is in use.
+
+        Raises:
+            SandboxError: when it could not be saved; it stays as it is.
+        """
+        life = session.life
+        async with self.start_of(session.spec.id):  # nobody begins to use it meanwhile
+            if life is None or session.users or session.closed:
+                return False
+            await life.settle()
+            if session.spec.id not in self.sessions:  # closed meanwhile
+                return False
+            session.is_asleep = True
+            await self.let_go(session)
+            await (await self.durability()).release(life, reason)
+        self.journal.tell("hibernated", session.spec.id, why=reason)
+        return True
+
+    async def durability(self) -> Durability:
+        """What durable sandboxes need; opened when the first one is asked for.
+
+        Raises:
+            SandboxError: when the state folder cannot be used; the next one tries again.
+        """
+        if self._durability is None or (self._durability.done() and self._durability.exception() is not None):
+            self._durability = asyncio.get_running_loop().create_task(self._open_durability())
+        return await asyncio.shield(self._durability)
+
+    def start_of(self, id: str) -> asyncio.Lock:
+        """Held while a sandbox starts, wakes or falls asleep; the same for everybody who has its id."""
+        return self._starts.setdefault(id, asyncio.Lock())
+
+    def status(self) -> dict[str, Any]:
+        """What there is now, as plain data: counters, and what each live sandbox uses."""
+        return {
+            "counters": dict(self.journal.counters),
+            "waiting": self.admission.waiting,
+            "sandboxes": {name: session.usage() for name, session in self.sessions.items()},
+        }
+
+    async def close_by_id(self, id: str) -> bool:
+        """End the live sandbox of that id; whether there was one."""
+        session = self.sessions.get(id)
+        if session is not None:
+            await self.close_session(session, "another process asked for it")
+        return session is not None
+
+    async def find(self, id: str, owner: str) -> SandboxRecord:
+        """What is known of a sandbox that somebody wants to use by its id.
+
+        Raises:
+            SandboxMissing: when there is none.
+            SandboxClosed: when it was closed for good.
+            SandboxTaken: when another host that lives has it.
+        """
+        session = self.sessions.get(id)
+        if session is None or session.life is not None:
+            return await (await self.durability()).find(id, owner)
+        from belljar.store.base import SandboxRecord
+
+        spec = session.spec
+        return SandboxRecord(id, session.engine_name, 0.0, 0.0, limits=spec.limits, policy=spec.policy)
+
+    async def close_asleep(self, id: str, owner: str) -> None:
+        """End a durable sandbox for good that is not live here."""
+        await (await self.durability()).close_asleep(id, owner)
+
+    def forget(self) -> None:
+        """In a forked child: whatever this host holds is the parent's."""
+        if self._durability is not None and self._durability.done() and self._durability.exception() is None:
+            self._durability.result().forget()
 
     async def health(self) -> list[EngineHealth]:
         """What every engine can do here."""
@@ -114,10 +221,59 @@ class Host:
             task.cancel()
         await asyncio.gather(*self._warming.values(), *self._closing, return_exceptions=True)
         await asyncio.gather(*(pool.close() for pool in self._pools.values()), return_exceptions=True)
-        await asyncio.gather(*(session.close() for session in self.sessions.values()), return_exceptions=True)
+        await asyncio.gather(*(self._close_kept(session) for session in self.sessions.values()), return_exceptions=True)
         self.sessions.clear()
         self._pools.clear()
         await self.registry.close()
+        if self._durability is not None:
+            with contextlib.suppress(SandboxError):
+                await (await self.durability()).close()
+
+    async def _close_kept(self, session: Session) -> None:
+        """At the end of the host: what is durable is saved first."""
+        if session.life is not None:
+            try:
+                await session.life.settle()
+            except SandboxError as failure:
+                self.journal.warn("checkpoint_failed", session.spec.id, failure)
+        await session.close()
+
+    async def let_go(self, session: Session) -> None:
+        """End what is live of a sandbox; what is kept of it stays."""
+        if self.sessions.pop(session.spec.id, None) is not None:
+            try:
+                await session.close()
+            finally:
+                self.admission.leave()
+        else:
+            await session.close()
+
+    async def _open_durability(self) -> Durability:
+        from belljar.host.durability import Durability
+
+        made = Durability(self)
+        try:
+            await made.open()
+        except BaseException:
+            made.store.close()
+            raise
+        return made
+
+    def _make_room(self) -> None:
+        """Somebody waits for a place: let the durable sandbox sleep that was not used for longest."""
+        idle = [session for session in self.sessions.values() if session.life is not None and not session.users]
+        if idle:
+            longest = min(idle, key=lambda session: session.life.last_used if session.life else 0.0)
+            task = asyncio.get_running_loop().create_task(
+                self.hibernate(longest, "it was put to sleep to make room for another")
+            )
+            self._closing.add(task)
+            task.add_done_callback(self._slept)
+
+    def _slept(self, task: asyncio.Task[Any]) -> None:
+        self._closing.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self.journal.tell("expiry_failed", why=str(failure))
 
     def _prepare_more(self, engine: Engine, environment: Environment) -> None:
         """After the first sandbox of a kind: warm its environment up, then keep some ready. Nobody waits for it."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import re
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ MAX_REASON = 500
 TIMEOUT_S = 300.0
 KINDS = ("sources", "files", "names")
 
+Ask = Callable[[dict[str, Any]], Awaitable[Event]]
+
 
 async def checkpoint(session: Session, key: bytes, name: str | None, owner: str) -> Checkpoint:
     """Save the variables and the files of a sandbox, signed.
@@ -33,9 +36,19 @@ async def checkpoint(session: Session, key: bytes, name: str | None, owner: str)
     Raises:
         SandboxError: when there is no Python to save, or it did not answer.
     """
-    arriving = Arriving(session.spec)
+    taken = await take(session)
+    return await asyncio.to_thread(taken.seal, key, name, owner)
+
+
+async def take(session: Session, max_bytes: int = MAX_BYTES) -> Taken:
+    """What the sandbox sends of its state; whatever is done with it then, the sandbox may go on.
+
+    Raises:
+        SandboxError: when there is no Python to save, or it did not answer.
+    """
+    arriving = Arriving(session.spec, max_bytes)
     done = await session.ask_live({"type": "save", "max_bytes": arriving.max_bytes}, arriving, TIMEOUT_S)
-    return await asyncio.to_thread(_seal, session, arriving, done, key, name, owner)
+    return Taken(session, arriving, done)
 
 
 async def restore(session: Session, opened: Opened) -> CheckpointReport:
@@ -44,25 +57,40 @@ async def restore(session: Session, opened: Opened) -> CheckpointReport:
     Raises:
         SandboxError: when the Python ended on the way.
     """
-    restoring, header = Restoring(), opened.header
+
+    async def ask(request: dict[str, Any]) -> Event:
+        return await session.ask_live(request, ignore, TIMEOUT_S)
+
+    report = await load(ask, opened)
+    session.count = opened.header["count"]
+    session.restored = f"the state of checkpoint {opened.header['id']} was restored{without(report)}"
+    return report
+
+
+async def load(ask: Ask, opened: Opened, with_files: bool = True) -> CheckpointReport:
+    """Send a checkpoint in, with or without its files.
+
+    Raises:
+        SandboxError: when the Python ended on the way.
+    """
+    restoring = Restoring()
     for part, pieces in opened.parts():
+        if part["kind"] == "files" and not with_files:
+            continue
         done: Event = {}
         for left, piece in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True):
             data = base64.b64encode(piece.data).decode("ascii")
             request = {"type": "load", "kind": part["kind"], "names": part["names"], "data": data}
-            done = await session.ask_live(request | {"packed": piece.is_packed, "last": not left}, ignore, TIMEOUT_S)
+            done = await ask(request | {"packed": piece.is_packed, "last": not left})
         restoring.take(part, done)
-    report = restoring.report()
-    session.count = header["count"]
-    session.restored = f"the state of checkpoint {header['id']} was restored{_without(report)}"
-    return report
+    return restoring.report()
 
 
 class Arriving:
     """Takes the `state` Events of one `save`."""
 
-    def __init__(self, spec: Spec) -> None:
-        self.max_bytes = min(MAX_BYTES, (spec.limits.memory_mb + spec.limits.disk_mb) << 20)
+    def __init__(self, spec: Spec, max_bytes: int) -> None:
+        self.max_bytes = min(max_bytes, (spec.limits.memory_mb + spec.limits.disk_mb) << 20)
         self._left = self.max_bytes + (64 << 20)  # archives and pickles have some bytes of their own
         self._pieces: dict[int, list[bytearray]] = {}
         self._failure: str | None = None
@@ -110,33 +138,67 @@ class Arriving:
                     yield {"kind": row["kind"], "names": _texts(row.get("names"))}, pieces
 
 
-def _seal(session: Session, arrived: Arriving, done: Event, key: bytes, name: str | None, owner: str) -> Checkpoint:
-    """The checkpoint of what arrived. Blocks while it compresses.
+class Taken:
+    """A state that has left its sandbox, not sealed yet. Blocks while it is sealed."""
 
-    Raises:
-        SandboxError: when what arrived is not what can be kept.
-    """
-    python, spec = done.get("python"), session.spec
-    parts = list(arrived.parts(done))
-    header: dict[str, Any] = {
-        "format": 1,
-        "id": str(uuid.uuid4()),
-        "name": name,
-        "owner": owner,
-        "created": time.time(),
-        "engine": session.engine_name,
-        "python": python if isinstance(python, str) and re.fullmatch(r"\d+\.\d+\.\d+", python) else "",
-        "kernel": belljar_kernel.digest(),
-        "packages": list(spec.environment.packages),
-        "policy": spec.policy.packages if isinstance(spec.policy.packages, str) else list(spec.policy.packages),
-        "limits": asdict(spec.limits),
-        "count": session.count,
-        "saved": [name for part, _ in parts for name in part["names"]],
-        "skipped": _reasons(done.get("skipped")),
-        "files_skipped": _reasons(done.get("files_skipped")),
-    }
-    data = seal(header, parts, key)
-    return Checkpoint.of(header, data)
+    def __init__(self, session: Session, arrived: Arriving, done: Event) -> None:
+        self.count = session.count
+        self._engine = session.engine_name
+        self._spec = session.spec
+        self._done = done
+        self._arrived = arrived
+        self._parts: list[tuple[dict[str, Any], list[bytearray]]] | None = None
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """The reason for each name that could not be saved."""
+        return _reasons(self._done.get("skipped"))
+
+    def content(self) -> str:
+        """A digest of the names and files: the same when nothing has changed, whatever was run meanwhile.
+
+        Raises:
+            SandboxError: when what arrived is not what can be kept.
+        """
+        digest = hashlib.sha256(repr(sorted(self.skipped)).encode())
+        for part, pieces in self._all_parts():
+            if part["kind"] != "sources":  # every run adds to them
+                digest.update(repr((part["kind"], part["names"])).encode())
+                for piece in pieces:
+                    digest.update(piece)
+        return digest.hexdigest()
+
+    def seal(self, key: bytes, name: str | None, owner: str) -> Checkpoint:
+        """The checkpoint of it.
+
+        Raises:
+            SandboxError: when what arrived is not what can be kept.
+        """
+        python, spec = self._done.get("python"), self._spec
+        parts = self._all_parts()
+        header: dict[str, Any] = {
+            "format": 1,
+            "id": str(uuid.uuid4()),
+            "name": name,
+            "owner": owner,
+            "created": time.time(),
+            "engine": self._engine,
+            "python": python if isinstance(python, str) and re.fullmatch(r"\d+\.\d+\.\d+", python) else "",
+            "kernel": belljar_kernel.digest(),
+            "packages": list(spec.environment.packages),
+            "policy": spec.policy.packages if isinstance(spec.policy.packages, str) else list(spec.policy.packages),
+            "limits": asdict(spec.limits),
+            "count": self.count,
+            "saved": [name for part, _ in parts for name in part["names"]],
+            "skipped": self.skipped,
+            "files_skipped": _reasons(self._done.get("files_skipped")),
+        }
+        return Checkpoint.of(header, seal(header, parts, key))
+
+    def _all_parts(self) -> list[tuple[dict[str, Any], list[bytearray]]]:
+        if self._parts is None:
+            self._parts = list(self._arrived.parts(self._done))
+        return self._parts
 
 
 class Restoring:
@@ -163,7 +225,7 @@ class Restoring:
         return CheckpointReport(self._loaded, self._skipped, self._files_skipped)
 
 
-def _without(report: CheckpointReport) -> str:
+def without(report: CheckpointReport) -> str:
     """What is not there again, by name."""
     missing = sorted(report.skipped)
     more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""

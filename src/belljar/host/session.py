@@ -7,15 +7,19 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from belljar.engines import exits
 from belljar.engines.base import Engine, Event, KernelExited, KernelProcess, OnEvent, Spec, ignore
-from belljar.errors import PackageError, SandboxClosed, SandboxError, StartFailed
+from belljar.errors import HostBusy, PackageError, SandboxClosed, SandboxError, StartFailed
 from belljar.execution import Completion, Execution, ExecutionError, State, Usage, Variable
 from belljar.host.recorder import RESULTS_BYTES, Recorder
 from belljar.host.supply import Supply
 from belljar.packages.environment import Environment
+
+if TYPE_CHECKING:
+    from belljar.host.journal import Journal
+    from belljar.host.life import Life
 
 _NONE = type(None)
 _MODULE = re.compile(r"No module named '([^']{1,200})'")
@@ -59,6 +63,13 @@ class Session:
         self.process = process
         self.built = built
         self.closed = False
+        self.closed_because: str | None = None
+        self.is_asleep = False  # closed, and kept: its next use makes another session of it
+        self.users = 0  # acts that have begun with this session
+        self.life: Life | None = None  # of a durable sandbox
+        self.journal: Journal | None = None
+        self.max_queue = 1000
+        self._waiting = 0
         self._turn = asyncio.Lock()
         self.count = 0
         self._lost: str | None = None
@@ -83,30 +94,53 @@ class Session:
         self.is_set_up = True
 
     async def run(self, run: Run, on_event: OnEvent | None = None) -> Execution:
-        """Run code when its turn comes, and tell what it did."""
-        async with self._turn:
-            state, reason = await self._revive()
-            for path, data in run.files.items():
-                await self.process.workspace.write(path, data)
-            installed, failure = await self._supply_for(run)
-            self.count += 1
-            execution = Execution(
-                execution_count=self.count,
-                state=state,
-                state_reason=reason,
-                degraded=list(self.process.degraded),
-                engine=self.engine_name,
-                sandbox_id=self.spec.id,
-                packages_installed=installed,
-            )
-            if failure is not None:
-                execution.status, execution.error, execution.exit_code = "error", failure, 1
-                return execution
-            recorder = Recorder(execution, int(self.spec.limits.output_mb * (1 << 20)), on_event)
-            await self._execute(run, execution, recorder)
-            await self._explain(execution)
-            self._news = self.restored = None
+        """Run code when its turn comes, and tell what it did.
+
+        Raises:
+            HostBusy: when too many wait for their turn already.
+        """
+        if self._waiting >= self.max_queue:
+            raise HostBusy(f"{self._waiting} runs wait for this sandbox already, and it does one at a time; try later")
+        self._waiting += 1
+        try:
+            await self._turn.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            execution = await self._run(run, on_event)
+        finally:
+            self._turn.release()
+            if self.life is not None:
+                self.life.changed()
+        if self.journal is not None:
+            self.journal.ran(execution)
+        if self.life is not None:
+            self.life.ran(run, execution)
+        return execution
+
+    async def _run(self, run: Run, on_event: OnEvent | None) -> Execution:
+        state, reason = await self._revive()
+        for path, data in run.files.items():
+            await self.process.workspace.write(path, data)
+        installed, failure = await self._supply_for(run)
+        self.count += 1
+        execution = Execution(
+            execution_count=self.count,
+            state=state,
+            state_reason=reason,
+            degraded=list(self.process.degraded),
+            engine=self.engine_name,
+            sandbox_id=self.spec.id,
+            packages_installed=installed,
+        )
+        if failure is not None:
+            execution.status, execution.error, execution.exit_code = "error", failure, 1
             return execution
+        recorder = Recorder(execution, int(self.spec.limits.output_mb * (1 << 20)), on_event)
+        await self._execute(run, execution, recorder)
+        await self._explain(execution)
+        self._news = self.restored = None
+        return execution
 
     async def install(self, requirements: Sequence[str]) -> list[str]:
         """Add packages and keep everything else; `name==version` of what was asked for and of what came along.
@@ -116,7 +150,11 @@ class Session:
         """
         async with self._turn:
             await self._revive()
-            return await self._supply.add(requirements)
+            try:
+                return await self._supply.add(requirements)
+            finally:
+                if self.life is not None:
+                    self.life.changed()
 
     async def interrupt(self) -> None:
         """Stop the code that runs now, if any; its Execution says `cancelled`."""
@@ -130,6 +168,8 @@ class Session:
             kept = await self.renew()
             self.count, self._lost, self.restored = 0, None, None
             self._news = None if kept else "a fresh Python was started, as asked, but the files are lost"
+            if self.life is not None:
+                self.life.changed()
 
     async def ask(self, request: dict[str, Any]) -> Event:
         """A Request beside runs, of a fresh Python when the last one ended."""
@@ -161,6 +201,21 @@ class Session:
         kinds = {"name": (str,), "type": (str,), "preview": (str, _NONE), "size": (int, _NONE), "shape": (list, _NONE)}
         rows = _rows(done.get("variables"), kinds)
         return [Variable(**row) for row in rows if all(type(side) is int for side in row["shape"] or [])]
+
+    def tell_start(self, is_restored: bool, text: str) -> None:
+        """What the first Execution says about the state that it found."""
+        self.restored, self._news = (text, None) if is_restored else (None, text)
+
+    def usage(self) -> dict[str, Any]:
+        """What it uses now, as plain data."""
+        return {
+            "engine": self.engine_name,
+            "is_busy": self._turn.locked(),
+            "waiting": self._waiting,
+            "runs": self.count,
+            "cpu_s": self.process.sample().cpu_s,
+            "memory_bytes": self.process.memory_bytes(),
+        }
 
     async def close(self) -> None:
         """End the sandbox. Idempotent."""
@@ -240,6 +295,9 @@ class Session:
         assert execution.error is not None
         self._lost = execution.error.value
         execution.state, execution.state_reason = "reset", self._lost
+        if self.life is not None and self.life.last is not None:
+            told = f"{self._lost}; the next run goes on from the state after run {self.life.last.count}"
+            execution.state, execution.state_reason = "restored", told
 
     async def _revive(self) -> tuple[State, str | None]:
         """Make sure that a kernel is there; ("reset", why) when it is a new one."""
@@ -251,6 +309,9 @@ class Session:
         reason = self._lost or "the sandbox's Python had ended"
         kept = await self.renew()
         self._lost = None
+        if self.life is not None and (told := await self.life.recover(kept)) is not None:
+            self.restored = f"{told}: {reason}"
+            return "restored", self.restored
         self._news = f"a fresh Python was started{'' if kept else ', and the files are lost'}: {reason}"
         return "reset", self._news
 
@@ -291,7 +352,8 @@ class Session:
 
     def _check_open(self) -> None:
         if self.closed:
-            raise SandboxClosed("this sandbox was closed; make a new one")
+            why = f": {self.closed_because}" if self.closed_because else ""
+            raise SandboxClosed(f"this sandbox was closed{why}; make a new one")
 
 
 def configuration(process: KernelProcess, spec: Spec, warm: bool) -> dict[str, Any]:

@@ -1,0 +1,254 @@
+"""What a host needs to have durable sandboxes: its lock, the store, the key. Made when the first one is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from belljar.errors import PackageError, SandboxClosed, SandboxError, SandboxMissing, SandboxTaken
+from belljar.host.door import Door
+from belljar.host.journal import Journal
+from belljar.host.life import Life
+from belljar.host.lock import HostLock, gone_hosts, is_held
+from belljar.settings import Settings
+from belljar.state.keys import known_keys, own_key
+from belljar.store.base import SandboxRecord, Store
+from belljar.store.sqlite import SqliteStore
+from belljar.store.thread import StoreThread
+
+if TYPE_CHECKING:
+    from belljar.host.host import Host
+    from belljar.host.session import Session
+
+Make = Callable[[Sequence[str]], Awaitable["Session"]]  # a session with these packages
+
+ENDED = "its host ended without closing it"
+TICK_S = 30.0
+DAY_S = 24 * 3600.0
+
+
+class Durability:
+    """Of one host: what it has in the state folder."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.settings: Settings = host.settings
+        self.journal: Journal = host.journal
+        self.store = StoreThread(SqliteStore(self.settings.state_dir))
+        self.key = b""
+        self.keys: dict[bytes, bytes] = {}
+        self.lock: HostLock | None = None
+        self._door: Door | None = None
+        self._ticking: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Take the lock, sweep up after hosts that are gone, and listen.
+
+        Raises:
+            SandboxError: when the state folder cannot be used.
+        """
+        await self.store.call(self._open)
+        assert self.lock is not None
+        self._door = await Door.open(self._host, self.lock)
+        self._ticking = asyncio.get_running_loop().create_task(self._tick())
+
+    async def start(self, record: SandboxRecord, is_new: bool, make: Make) -> Session:
+        """A session of a durable sandbox, with the state that was last saved of it.
+
+        Raises:
+            SandboxError: as claim() does, or when it cannot be made; it sleeps on then.
+        """
+        life, session = await self.claim(record, is_new), None
+        try:
+            session, notes = await self._made(life, make)
+            await life.attach(session, notes)
+        except BaseException:
+            if session is not None:
+                await self._host.let_go(session)
+            await (self.close_record(record.id) if is_new else self.release(life, life.record.reason))
+            raise
+        self.note_processes()
+        return session
+
+    async def find(self, id: str, owner: str) -> SandboxRecord:
+        """The row of a sandbox that may be used here; raises as claim() does."""
+
+        def look(store: Store) -> SandboxRecord:
+            found = checked(store.sandbox(id), owner)
+            if found.host not in (None, self._name) and is_held(self.settings.state_dir, str(found.host)):
+                raise taken(found)
+            return found
+
+        return await self.store.call(look)
+
+    async def close_asleep(self, id: str, owner: str) -> None:
+        """End a sandbox for good that is not live here; raises as find() does, but not for one that is gone."""
+        try:
+            await self.find(id, owner)
+        except (SandboxMissing, SandboxClosed):
+            return
+        await self.close_record(id)
+
+    async def _made(self, life: Life, make: Make) -> tuple[Session, list[str]]:
+        try:
+            return await make(life.record.packages), []
+        except PackageError as failure:
+            if life.is_new:
+                raise
+            return await make(()), [f"its packages could not be added again ({failure})"]
+
+    async def claim(self, record: SandboxRecord, is_new: bool) -> Life:
+        """Have a sandbox, a new one or one that sleeps.
+
+        Raises:
+            SandboxMissing: when there is none with this id and owner.
+            SandboxClosed: when it was closed for good.
+            SandboxTaken: when another host that lives has it.
+            StoreFailed: when the store cannot be used.
+        """
+        self.note_processes()
+        return Life(self, await self.store.call(lambda store: self._claim(store, record, is_new)), is_new)
+
+    async def release(self, life: Life, reason: str | None) -> None:
+        """Let a sandbox sleep in the store."""
+        name = self._name
+        await self.store.call(lambda store: store.release(name, reason, life.record.id))
+
+    async def close_record(self, id: str, reason: str | None = None) -> None:
+        """End a sandbox for good, as far as the store knows it."""
+        await self.store.call(lambda store: store.close_sandbox(id, reason))
+
+    def note_processes(self) -> None:
+        """Whatever must not outlive this host is written into its lock."""
+        if self.lock is not None:
+            with contextlib.suppress(OSError):
+                self.lock.note(self._host.registry.outermost())
+
+    async def close(self) -> None:
+        """Let every sandbox of this host sleep, and let go of the state folder."""
+        if self._ticking is not None:
+            self._ticking.cancel()
+        if self._door is not None:
+            await self._door.close()
+        with contextlib.suppress(SandboxError):
+            await self.store.call(self._close)
+        self.store.close()
+
+    def forget(self) -> None:
+        """In a forked child: nothing of it is ours."""
+        if self.lock is not None:
+            self.lock.forget()
+
+    @property
+    def _name(self) -> str:
+        assert self.lock is not None
+        return self.lock.name
+
+    def _open(self, store: Store) -> None:
+        self.lock = HostLock.take(self.settings.state_dir)
+        try:
+            self.key = own_key(self.settings.state_dir)
+            self.keys = known_keys(self.settings.state_dir)
+            self._sweep(store)
+        except BaseException:
+            self.lock.release()
+            self.lock = None
+            raise
+
+    def _close(self, store: Store) -> None:
+        if self.lock is not None:
+            try:
+                store.release(self._name, "its host was closed")
+            finally:
+                self.lock.release()
+
+    def _sweep(self, store: Store) -> None:
+        """End what hosts that are gone left, and let their sandboxes sleep."""
+        for gone in gone_hosts(self.settings.state_dir):
+            ended = gone.end_processes()
+            asleep = store.release(gone.name, ENDED)
+            self.journal.tell("host_swept", host=gone.name, processes=ended, sandboxes=len(asleep))
+        self._host.registry.sweep()
+        store.prune(time.time() - self.settings.history_days * DAY_S)
+        for record in store.sandboxes():
+            if record.host is None and self.is_too_old(record):
+                store.close_sandbox(record.id, self._age_reason)
+
+    def _claim(self, store: Store, record: SandboxRecord, is_new: bool) -> SandboxRecord:
+        if is_new:
+            store.add_sandbox(record)
+            store.claim(record.id, self._name, None)
+            return record
+        found = checked(store.sandbox(record.id), record.owner)
+        if found.host is not None and found.host != self._name:
+            if is_held(self.settings.state_dir, found.host):
+                raise taken(found)
+            self._sweep(store)
+            found = checked(store.sandbox(record.id), record.owner)
+        if self.is_too_old(found):
+            store.close_sandbox(found.id, self._age_reason)
+            raise SandboxClosed(f"this sandbox was closed: {self._age_reason}")
+        if not store.claim(found.id, self._name, found.host):
+            raise taken(found)
+        return found
+
+    def is_too_old(self, record: SandboxRecord) -> bool:
+        """Whether it has lived longer than the operator allows."""
+        return bool(self.settings.max_age_s) and time.time() - record.created > self.settings.max_age_s
+
+    @property
+    def _age_reason(self) -> str:
+        return f"it was older than {self.settings.max_age_s:,} s (BELLJAR_MAX_AGE_S)"
+
+    async def _tick(self) -> None:
+        """Now and then: hibernate what is idle, close what is too old, sweep."""
+        bounds = [bound / 4 for bound in (self.settings.idle_s, self.settings.max_age_s) if bound]
+        pause = max(0.1, min([TICK_S, *bounds]))
+        swept = time.monotonic()
+        while True:
+            await asyncio.sleep(pause)
+            for session in list(self._host.sessions.values()):
+                try:
+                    await self._look_after(session)
+                except SandboxError as failure:
+                    self.journal.warn("expiry_failed", session.spec.id, failure)
+            if time.monotonic() - swept > DAY_S / 24:
+                swept = time.monotonic()
+                with contextlib.suppress(SandboxError):
+                    await self.store.call(self._sweep)
+
+    async def _look_after(self, session: Session) -> None:
+        life = session.life
+        if life is None:
+            return
+        idle_s = self.settings.idle_s
+        if self.is_too_old(life.record):
+            await self._host.close_session(session, self._age_reason)
+        elif idle_s and time.time() - life.last_used > idle_s:
+            await self._host.hibernate(session, f"it was put to sleep after {idle_s:,} s without use")
+
+
+def checked(found: SandboxRecord | None, owner: str) -> SandboxRecord:
+    """A row that may be used.
+
+    Raises:
+        SandboxMissing: when it is somebody else's, or there is none.
+        SandboxClosed: when it was closed for good.
+    """
+    if found is None or found.owner != owner:
+        raise SandboxMissing("there is no durable sandbox with this id; `belljar sandboxes list` shows those there are")
+    if found.state == "closed":
+        raise SandboxClosed(f"this sandbox was closed{f': {found.reason}' if found.reason else ''}; make a new one")
+    return found
+
+
+def taken(record: SandboxRecord) -> SandboxTaken:
+    """Somebody else has it."""
+    pid = (record.host or "").partition("-")[0]
+    return SandboxTaken(
+        f"this sandbox is live in another process (pid {pid}); use it there, or end it with "
+        f"`belljar sandboxes close {record.id}`"
+    )

@@ -1,0 +1,235 @@
+"""The life of a durable sandbox, longer than that of its Python: saved after runs, restored after it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from belljar.engines.base import Event, ignore
+from belljar.errors import CheckpointRefused, SandboxError, StoreFailed
+from belljar.execution import Execution
+from belljar.host import saving
+from belljar.packages.environment import Environment
+from belljar.state.envelope import unseal
+from belljar.store.base import CheckpointRecord, RunRecord, SandboxRecord, Store
+
+if TYPE_CHECKING:
+    from belljar.host.durability import Durability
+    from belljar.host.session import Run, Session
+
+SAVE_AFTER_S = 0.05  # runs that follow each other at once are saved together
+KEPT = 2  # checkpoints: the last, and one more in case its bytes are damaged
+CODE_CHARS, TEXT_CHARS = 20_000, 2_000
+MOST_DENIALS = 100
+
+
+class Life:
+    """Of one sandbox while this host has it."""
+
+    def __init__(self, owner: Durability, record: SandboxRecord, is_new: bool) -> None:
+        self._durability = owner
+        self.record = record
+        self.is_new = is_new
+        self.session: Session | None = None
+        self.last: CheckpointRecord | None = None
+        self.last_used = time.time()
+        self._is_changed = False
+        self._hurry = asyncio.Event()
+        self._saving: asyncio.Task[None] | None = None
+
+    async def attach(self, session: Session, notes: Sequence[str] = ()) -> None:
+        """Give a fresh session the last saved state, and watch it from now on.
+
+        Raises:
+            SandboxError: when its Python ended on the way.
+        """
+        self.session = session
+        if not self.is_new:
+
+            async def ask(request: dict[str, Any]) -> Event:
+                return await session.ask_live(request, ignore, saving.TIMEOUT_S)
+
+            why = "; ".join([self.record.reason or "it was asleep", *notes])
+            told = await self._load(ask, with_files=True)
+            session.count = self.last.count if self.last else 0
+            session.tell_start(told is not None, f"{told or 'nothing had been saved, so it starts anew'}: {why}")
+            self._durability.journal.tell("restored" if told else "reset", self.record.id, why=why)
+        session.life = self
+        if self.is_new:
+            self.changed()  # it may have files from the beginning
+
+    async def recover(self, kept: bool) -> str | None:
+        """Within the sandbox's turn, after its Python was replaced: its variables again, and its files if lost.
+
+        What was restored, in words; None when there is nothing to restore. Whatever goes wrong, a Python is there.
+        """
+        session = self.session
+        assert session is not None
+
+        async def ask(request: dict[str, Any]) -> Event:
+            return await session.ask_now(request, saving.TIMEOUT_S)
+
+        try:
+            told = await self._load(ask, with_files=not kept)
+        except SandboxError as failure:
+            self._durability.journal.warn("restore_failed", self.record.id, failure)
+            await session.renew()
+            return None
+        if told is not None:
+            self._durability.journal.tell("restored", self.record.id, why="its Python ended")
+        return told
+
+    def changed(self) -> None:
+        """Something may be different: save it soon, in the background."""
+        self.last_used = time.time()
+        self._is_changed = True
+        if self._saving is None or self._saving.done():
+            self._saving = asyncio.get_running_loop().create_task(self._save_soon())
+
+    def used(self, changes: bool) -> None:
+        """Somebody did something with it, that changed it or not."""
+        self.last_used = time.time()
+        if changes:
+            self.changed()
+
+    def ran(self, run: Run, execution: Execution) -> None:
+        """Write a run into the history; nobody waits for that."""
+        record = run_record(run, execution)
+        journal, keep = self._durability.journal, self._durability.settings.history_runs
+
+        def write(store: Store) -> None:
+            try:
+                store.add_run(record, keep)
+            except StoreFailed as failure:
+                journal.warn("history_failed", record.sandbox_id, failure)
+
+        if keep:
+            with contextlib.suppress(StoreFailed):  # the host is being closed
+                self._durability.store.begin(write)
+
+    async def settle(self) -> None:
+        """Return when everything is saved that can be.
+
+        Raises:
+            SandboxError: when the last of it could not be.
+        """
+        self._hurry.set()
+        if self._saving is not None:
+            await asyncio.wait((self._saving,))
+        if self._is_changed:
+            await self._save()
+
+    def stop(self) -> None:
+        """Save no more: the sandbox is being closed for good."""
+        self._is_changed = False
+        self._hurry.set()
+
+    async def _save_soon(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._hurry.wait(), SAVE_AFTER_S)
+        while self._is_changed:
+            try:
+                await self._save()
+            except SandboxError as failure:
+                if self.session is not None and not self.session.closed:
+                    self._durability.journal.warn("checkpoint_failed", self.record.id, failure)
+                return
+
+    async def _save(self) -> None:
+        session, durability = self.session, self._durability
+        if session is None or session.closed or not session.process.alive:
+            self._is_changed = False  # what is gone cannot be saved; the next run restores what was
+            return
+        self._is_changed = False
+        try:
+            taken = await saving.take(session, durability.settings.durable_mb << 20)
+            packages = added_packages(session.spec.environment)
+            before = self.last
+            self.last = await durability.store.call(lambda store: self._write(store, taken, packages))
+        except BaseException:
+            self._is_changed = True
+            raise
+        is_same = before is not None and before.id == self.last.id
+        durability.journal.tell(
+            "unchanged" if is_same else "checkpoint", self.record.id, after_run=self.last.count, bytes=self.last.size
+        )
+
+    def _write(self, store: Store, taken: saving.Taken, packages: tuple[str, ...]) -> CheckpointRecord:
+        """In the store's thread: whatever takes long."""
+        store.update_sandbox(self.record.id, self.last_used, packages)
+        content = taken.content()
+        if self.last is not None and self.last.content == content:
+            store.confirm_checkpoint(self.last.id, taken.count)
+            return replace(self.last, count=taken.count)
+        sealed = taken.seal(self._durability.key, None, self.record.owner)
+        skipped = dict(list(taken.skipped.items())[:100])
+        record = CheckpointRecord(sealed.id, self.record.id, sealed.created, taken.count, sealed.size, content, skipped)
+        store.add_checkpoint(record, sealed.to_bytes(), KEPT)
+        return record
+
+    async def _load(self, ask: saving.Ask, with_files: bool) -> str | None:
+        """The newest checkpoint that can be read, sent in; in words, or None when there is none."""
+        durability, damaged = self._durability, ""
+        for record in await durability.store.call(lambda store: store.checkpoints(self.record.id)):
+
+            def read(store: Store, record: CheckpointRecord = record) -> Any:
+                return unseal(store.read_checkpoint(record), durability.keys, self.record.owner)
+
+            try:
+                opened = await durability.store.call(read)
+            except (StoreFailed, CheckpointRefused) as failure:
+                durability.journal.warn("checkpoint_damaged", self.record.id, failure)
+                damaged = f"; a newer one, after run {record.count}, was damaged"
+                continue
+            report = await saving.load(ask, opened, with_files)
+            self.last = record
+            lacking = saving.without(replace(report, skipped={**record.skipped, **report.skipped}))
+            return f"the state after run {record.count} was restored{lacking}{damaged}"
+        return None
+
+
+def added_packages(environment: Environment) -> tuple[str, ...]:
+    """What an environment has beyond the preinstalled set."""
+    ground = set(environment.ground.packages)
+    return tuple(name for name in environment.packages if name not in ground)
+
+
+def run_record(run: Run, execution: Execution) -> RunRecord:
+    """What the history keeps of a run, cut to a bound."""
+    error = execution.error
+    summary: dict[str, Any] = {
+        "text": _cut(execution.text),
+        "stdout": _cut(execution.stdout),
+        "stderr": _cut(execution.stderr),
+        "error": {"name": _cut(error.name), "value": _cut(error.value), "code": error.code} if error else None,
+        "results": len(execution.results),
+        "files": [_cut(file.path) for file in execution.files[:MOST_DENIALS]],
+        "state": execution.state,
+        "state_reason": _cut(execution.state_reason),
+        "exit_code": execution.exit_code,
+    }
+    usage = execution.usage
+    return RunRecord(
+        execution.sandbox_id,
+        execution.execution_count,
+        time.time() - usage.wall_s,
+        run.code[:CODE_CHARS].encode("utf-8", "backslashreplace").decode(),  # half a surrogate pair is no text
+        execution.status,
+        summary,
+        usage.wall_s,
+        usage.cpu_s,
+        usage.peak_memory_bytes,
+        [_plain(asdict(denial)) for denial in execution.denials[:MOST_DENIALS]],
+    )
+
+
+def _cut(text: str | None) -> str | None:
+    return text if text is None or len(text) <= TEXT_CHARS else f"{text[:TEXT_CHARS]}…"
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _cut(value) if isinstance(value, str) else value for name, value in row.items()}
