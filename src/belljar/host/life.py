@@ -37,6 +37,7 @@ class Life:
         self.session: Session | None = None
         self.last: CheckpointRecord | None = None
         self.last_used = time.time()
+        self._nothing = ""  # why the last load found none
         self._is_changed = False
         self._hurry = asyncio.Event()
         self._saving: asyncio.Task[None] | None = None
@@ -56,7 +57,7 @@ class Life:
             why = "; ".join([self.record.reason or "it was asleep", *notes])
             told = await self._load(ask, with_files=True)
             session.count = self.last.count if self.last else 0
-            session.tell_start(told is not None, f"{told or 'nothing had been saved, so it starts anew'}: {why}")
+            session.tell_start(told is not None, f"{told or f'{self._nothing}, so it starts anew'}: {why}")
             self._durability.journal.tell("restored" if told else "reset", self.record.id, why=why)
         session.life = self
         if self.is_new:
@@ -183,12 +184,13 @@ class Life:
                 opened = await durability.store.call(read)
             except (StoreFailed, CheckpointRefused) as failure:
                 durability.journal.warn("checkpoint_damaged", self.record.id, failure)
-                damaged = f"; a newer one, after run {record.count}, was damaged"
+                damaged = damaged or f"; a newer one, after run {record.count}, was damaged"
                 continue
             report = await saving.load(ask, opened, with_files)
             self.last = record
             lacking = saving.without(replace(report, skipped={**record.skipped, **report.skipped}))
             return f"the state after run {record.count} was restored{lacking}{damaged}"
+        self._nothing = "no checkpoint could be read" if damaged else "nothing had been saved"
         return None
 
 
