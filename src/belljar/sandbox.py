@@ -461,10 +461,9 @@ class Sandbox:
 
 def open_checkpoint(checkpoint: Checkpoint | bytes, settings: Settings) -> Opened:
     """The parts of a checkpoint, once its signature was checked."""
-    from belljar.state.checkpoint import Checkpoint
+    from belljar.state.checkpoint import Checkpoint, opened
 
-    given = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint.from_bytes(checkpoint, owner=OWNER)
-    return given.opened(settings)
+    return checkpoint.opened(settings) if isinstance(checkpoint, Checkpoint) else opened(checkpoint, settings, OWNER)
 
 
 def restored_options(opened: Opened, options: SandboxOptions) -> SandboxOptions:

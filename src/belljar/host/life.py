@@ -136,7 +136,7 @@ class Life:
             try:
                 await self._save()
             except SandboxError as failure:
-                if self.session is not None and not self.session.closed:
+                if self.session is not None and self.session.process.alive:  # else its end is what there is to tell
                     self._durability.journal.warn("checkpoint_failed", self.record.id, failure)
                 return
 

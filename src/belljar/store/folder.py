@@ -32,7 +32,8 @@ class CheckpointFolder:
         path = self._path(sandbox_id, id)
         fresh = path.with_name(_FRESH + id)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path.parent.mkdir(exist_ok=True, mode=0o700)
             try:
                 with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                     file.write(data)
