@@ -281,6 +281,7 @@ class AsyncSandbox:
             session.users -= 1
             if session.life is not None:
                 session.life.used(changes)
+                self._here.host.make_room()
 
     async def _started(self) -> Session:
         """The live session; made on the background loop, once, and again after it slept."""

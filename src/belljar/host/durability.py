@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from belljar.errors import PackageError, SandboxClosed, SandboxError, SandboxMissing, SandboxTaken
@@ -27,6 +28,7 @@ Make = Callable[[Sequence[str]], Awaitable["Session"]]  # a session with these p
 
 ENDED = "its host ended without closing it"
 TICK_S = 30.0
+_of_parents: list[Durability] = []  # in a forked child: SQLite must not close a file there that the parent has open
 DAY_S = 24 * 3600.0
 
 
@@ -138,7 +140,8 @@ class Durability:
         self.store.close()
 
     def forget(self) -> None:
-        """In a forked child: nothing of it is ours."""
+        """In a forked child: nothing of it is ours, and not even letting go of the store may happen here."""
+        _of_parents.append(self)
         if self.lock is not None:
             self.lock.forget()
 
@@ -188,6 +191,8 @@ class Durability:
                 raise taken(found)
             self._sweep(store)
             found = checked(store.sandbox(record.id), record.owner)
+            if found.host is not None:  # somebody removed the lock
+                found = replace(found, reason=ENDED)
         if self.is_too_old(found):
             store.close_sandbox(found.id, self._age_reason)
             raise SandboxClosed(f"this sandbox was closed: {self._age_reason}")

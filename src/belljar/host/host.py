@@ -41,7 +41,7 @@ class Host:
         self._closing: set[asyncio.Task[Any]] = set()
         self._closed = False
         self.journal = Journal()
-        self.admission = Admission(settings.max_sandboxes, settings.max_queue, self._make_room)
+        self.admission = Admission(settings.max_sandboxes, settings.max_queue, self.make_room)
         self._durability: asyncio.Task[Durability] | None = None
         self._starts: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -226,8 +226,8 @@ class Host:
         self._pools.clear()
         await self.registry.close()
         if self._durability is not None:
-            with contextlib.suppress(SandboxError):
-                await (await self.durability()).close()
+            with contextlib.suppress(SandboxError):  # it was never opened
+                await (await asyncio.shield(self._durability)).close()
 
     async def _close_kept(self, session: Session) -> None:
         """At the end of the host: what is durable is saved first."""
@@ -259,8 +259,10 @@ class Host:
             raise
         return made
 
-    def _make_room(self) -> None:
-        """Somebody waits for a place: let the durable sandbox sleep that was not used for longest."""
+    def make_room(self) -> None:
+        """If somebody waits for a place: let the durable sandbox sleep that was not used for longest."""
+        if not self.admission.waiting:
+            return
         idle = [session for session in self.sessions.values() if session.life is not None and not session.users]
         if idle:
             longest = min(idle, key=lambda session: session.life.last_used if session.life else 0.0)

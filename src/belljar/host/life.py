@@ -25,6 +25,7 @@ SAVE_AFTER_S = 0.05  # runs that follow each other at once are saved together
 KEPT = 2  # checkpoints: the last, and one more in case its bytes are damaged
 CODE_CHARS, TEXT_CHARS = 20_000, 2_000
 MOST_DENIALS = 100
+MOST_BACKLOG = 1000  # of a disk that is too slow for the history: the runs must not wait for it
 
 
 class Life:
@@ -108,7 +109,9 @@ class Life:
             except StoreFailed as failure:
                 journal.warn("history_failed", record.sandbox_id, failure)
 
-        if keep:
+        if self._durability.store.backlog > MOST_BACKLOG:
+            journal.tell("history_dropped", record.sandbox_id)
+        elif keep:
             with contextlib.suppress(StoreFailed):  # the host is being closed
                 self._durability.store.begin(write)
 

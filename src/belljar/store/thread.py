@@ -39,6 +39,11 @@ class StoreThread:
         """
         return await asyncio.wrap_future(self.begin(act))
 
+    @property
+    def backlog(self) -> int:
+        """How much is still to be done."""
+        return self._jobs.qsize()
+
     def begin(self, act: Callable[[Store], T]) -> concurrent.futures.Future[T]:
         """Do it there, after all that was begun before."""
         if self._closed:

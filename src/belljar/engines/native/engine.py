@@ -217,7 +217,12 @@ class NativeEngine:
             task = asyncio.ensure_future(self._launch(plan, task))
             self._jails[key] = task
         jail = await asyncio.shield(task)
-        await jail.mend()
+        try:
+            await jail.mend()
+        except StartFailed:
+            if not _is_over(task):
+                raise
+            return await self._jail_of(key, plan)  # it ended in the very moment in which it was to be used
         return jail
 
     async def _launch(self, plan: Callable[[], JailPlan], former: asyncio.Task[Jail] | None) -> Jail:
