@@ -34,7 +34,7 @@ class AsyncFiles:
             FileError: when the path is refused or the workspace is full.
         """
         name, content = plain_path(path), as_bytes(path, data)
-        await self._sandbox._there(lambda session: session.process.workspace.write(name, content), changes=True)
+        await self._sandbox._there(lambda session: session.process.workspace.write(name, content))
 
     async def read(self, path: str) -> bytes:
         """The bytes of a file.
@@ -43,17 +43,21 @@ class AsyncFiles:
             FileError: when it is missing, too large, or not a regular file of the workspace.
         """
         name = plain_path(path)
-        return await self._sandbox._there(lambda session: session.process.workspace.read(name, MAX_READ_BYTES))
+        return await self._sandbox._there(
+            lambda session: session.process.workspace.read(name, MAX_READ_BYTES), changes=False
+        )
 
     async def list(self, path: str = "") -> Listing:
         """Everything beneath a folder; links are listed, not followed."""
         name = "" if path in ("", ".", WORKSPACE, f"{WORKSPACE}/") else plain_path(path)
-        return await self._sandbox._there(lambda session: session.process.workspace.list(name, MAX_ENTRIES))
+        return await self._sandbox._there(
+            lambda session: session.process.workspace.list(name, MAX_ENTRIES), changes=False
+        )
 
     async def delete(self, path: str) -> None:
         """Remove a file, a link, or a folder with all it has."""
         name = plain_path(path)
-        await self._sandbox._there(lambda session: session.process.workspace.delete(name), changes=True)
+        await self._sandbox._there(lambda session: session.process.workspace.delete(name))
 
     async def upload(self, source: str | Path, path: str | None = None) -> None:
         """Copy a file of this machine into the workspace, under its own name unless told otherwise."""

@@ -108,7 +108,7 @@ class AsyncSandbox:
             packages=self._check_packages(packages),
             cwd=check_text("cwd", cwd),
         )
-        return await self._there(lambda session: session.run(run, on_event))
+        return await self._there(lambda session: session.accept(run, on_event))
 
     async def stream(self, code: str, **options: Unpack[StreamOptions]) -> AsyncGenerator[Event | Execution, None]:
         """Run code and iterate its events as they happen; the last item is the Execution. Leaving early stops it."""
@@ -135,7 +135,7 @@ class AsyncSandbox:
 
     async def interrupt(self) -> None:
         """Stop the code that runs now; its Execution says `cancelled`, and variables are kept if it obeys."""
-        await self._there(lambda session: session.interrupt())
+        await self._there(lambda session: session.interrupt(), changes=False)
 
     async def reset(self) -> None:
         """Forget all variables; files stay."""
@@ -159,11 +159,11 @@ class AsyncSandbox:
         at = len(code) if cursor is None else cursor
         if type(at) is not int or not 0 <= at <= len(code):
             raise InvalidRequest(f"cursor must be from 0 to {len(code)}, not {at!r}")
-        return await self._there(lambda session: session.complete(code, at))
+        return await self._there(lambda session: session.complete(code, at), changes=False)
 
     async def variables(self) -> list[Variable]:
         """The variables that there are, described without running their code."""
-        return await self._there(lambda session: session.variables())
+        return await self._there(lambda session: session.variables(), changes=False)
 
     async def checkpoint(self, name: str | None = None) -> Checkpoint:
         """Save the variables and the files. The Checkpoint says what was saved, and what could not be and why.
@@ -176,7 +176,7 @@ class AsyncSandbox:
 
         check_text("name", name)
         key = own_key(self._here.settings.state_dir)
-        return await self._there(lambda session: saving.checkpoint(session, key, name, OWNER))
+        return await self._there(lambda session: saving.checkpoint(session, key, name, OWNER), changes=False)
 
     @classmethod
     async def restore(
@@ -269,7 +269,8 @@ class AsyncSandbox:
 
         return check(given, what, self._here.settings.package_sources)
 
-    async def _there(self, act: Callable[[Session], Coroutine[Any, Any, T]], changes: bool = False) -> T:
+    async def _there(self, act: Callable[[Session], Coroutine[Any, Any, T]], *, changes: bool = True) -> T:
+        """Do it on the background loop; what a durable sandbox has is saved after it, unless it changes nothing."""
         return await self._here.background.cross(self._act(act, changes))
 
     async def _act(self, act: Callable[[Session], Coroutine[Any, Any, T]], changes: bool) -> T:
@@ -297,7 +298,7 @@ class AsyncSandbox:
     async def _restore(self, opened: Opened) -> None:
         from belljar.host import saving
 
-        self.restored = await self._there(lambda session: saving.restore(session, opened), changes=True)
+        self.restored = await self._there(lambda session: saving.restore(session, opened))
 
     async def _close_started(self) -> None:
         async with self._here.host.start_of(self.id):
@@ -330,7 +331,7 @@ class AsyncSandbox:
     async def _make(self, engine: Engine, packages: Sequence[str]) -> Session:
         environment = await self._here.environment(engine, self._policy, self._python, packages)
         spec = Spec(self.id, environment, self._limits, self._policy, self._env)
-        session = await self._here.host.create(engine.name, spec)
+        session = await self._here.host.admit(engine.name, spec)
         try:
             if self._is_new:
                 for path, data in self._first_files.items():
@@ -347,16 +348,13 @@ class Sandbox:
     """A sandbox for code that does not await: the same acts, each of which blocks until it is done."""
 
     def __init__(self, engine: str = "auto", **options: Unpack[SandboxOptions]) -> None:
-        self._face(AsyncSandbox(engine, **options))
+        self._core = AsyncSandbox(engine, **options)
+        self.files = Files(self._core.files, self._wait)
         try:
             self._wait(self._core._started())
         except BaseException:  # a Ctrl-C may come when it is up already
             self.close()
             raise
-
-    def _face(self, core: AsyncSandbox) -> None:
-        self._core = core
-        self.files = Files(core.files, self._wait)
 
     @property
     def id(self) -> str:
@@ -433,9 +431,15 @@ class Sandbox:
     @classmethod
     def connect(cls, id: str, *, host: str | None = None, env: Mapping[str, str] | None = None) -> Sandbox:
         """See AsyncSandbox.connect."""
-        sandbox = cls.__new__(cls)
-        sandbox._face(compose.local_host().background.wait(AsyncSandbox.connect(id, host=host, env=env)))
+        sandbox = cls._around(compose.local_host().background.wait(AsyncSandbox.connect(id, host=host, env=env)))
         sandbox._wait(sandbox._core._started())
+        return sandbox
+
+    @classmethod
+    def _around(cls, core: AsyncSandbox) -> Sandbox:
+        sandbox = cls.__new__(cls)
+        sandbox._core = core
+        sandbox.files = Files(core.files, sandbox._wait)
         return sandbox
 
     def hibernate(self) -> bool:

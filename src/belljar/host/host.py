@@ -49,23 +49,8 @@ class Host:
         """A sandbox, from the pool when one fits.
 
         Raises:
-            HostBusy: when it has as many as it may, and none was closed in time.
             SandboxError: when it cannot be made.
         """
-        try:
-            await self.admission.enter()
-        except HostBusy as failure:
-            self.journal.tell("busy", spec.id, why=str(failure))
-            raise
-        try:
-            session = await self._create(engine_name, spec)
-        except BaseException:
-            self.admission.leave()
-            raise
-        self.journal.tell("created", spec.id, engine=session.engine_name)
-        return session
-
-    async def _create(self, engine_name: str, spec: Spec) -> Session:
         engine = await self.registry.choose(engine_name)
         asked = {name for name in ("network", "mounts") if getattr(spec.policy, name)}
         if beyond := asked - engine.capabilities:
@@ -79,17 +64,36 @@ class Host:
         if self._closed:
             await session.close()
             raise SandboxClosed("the host was closed while the sandbox started")
-        session.journal, session.max_queue = self.journal, self.settings.max_queue
         self.sessions[spec.id] = session
         session.is_set_up = is_pooled
         if not is_pooled or spec.env or spec.limits != Limits():
             try:
                 await session.configure()
             except BaseException:
-                del self.sessions[spec.id]
-                await session.close()
+                await self.close_session(session)
                 raise
         self._prepare_more(engine, spec.environment)
+        return session
+
+    async def admit(self, engine_name: str, spec: Spec) -> Session:
+        """The same for whoever uses this host: within its bound, told, and with a queue that has one.
+
+        Raises:
+            HostBusy: when there are as many as there may be, and none was closed in time.
+            SandboxError: when it cannot be made.
+        """
+        try:
+            await self.admission.enter()
+        except HostBusy as failure:
+            self.journal.tell("busy", spec.id, why=str(failure))
+            raise
+        try:
+            session = await self.create(engine_name, spec)
+        except BaseException:
+            self.admission.leave()
+            raise
+        session.has_place, session.journal, session.max_queue = True, self.journal, self.settings.max_queue
+        self.journal.tell("created", spec.id, engine=session.engine_name)
         return session
 
     async def built(self, engine: Engine, environment: Environment, requirements: Sequence[str]) -> list[str]:
@@ -240,13 +244,13 @@ class Host:
 
     async def let_go(self, session: Session) -> None:
         """End what is live of a sandbox; what is kept of it stays."""
-        if self.sessions.pop(session.spec.id, None) is not None:
-            try:
-                await session.close()
-            finally:
-                self.admission.leave()
-        else:
+        self.sessions.pop(session.spec.id, None)
+        had_place, session.has_place = session.has_place, False
+        try:
             await session.close()
+        finally:
+            if had_place:
+                self.admission.leave()
 
     async def _open_durability(self) -> Durability:
         from belljar.host.durability import Durability

@@ -69,7 +69,8 @@ class Session:
         self.life: Life | None = None  # of a durable sandbox
         self.journal: Journal | None = None
         self.max_queue = 1000
-        self._waiting = 0
+        self.has_place = False  # of those that its host has
+        self._callers = 0
         self._turn = asyncio.Lock()
         self.count = 0
         self._lost: str | None = None
@@ -93,54 +94,50 @@ class Session:
             raise StartFailed(f"the kernel ended while it was being set up: {ended.exit}") from None
         self.is_set_up = True
 
-    async def run(self, run: Run, on_event: OnEvent | None = None) -> Execution:
-        """Run code when its turn comes, and tell what it did.
+    async def accept(self, run: Run, on_event: OnEvent | None = None) -> Execution:
+        """run(), unless too many wait for that; told to those who want to know.
 
         Raises:
-            HostBusy: when too many wait for their turn already.
+            HostBusy: when the queue is full.
         """
-        if self._waiting >= self.max_queue:
-            raise HostBusy(f"{self._waiting} runs wait for this sandbox already, and it does one at a time; try later")
-        self._waiting += 1
+        if self._callers > self.max_queue:
+            raise HostBusy(f"{self.max_queue} runs wait for this sandbox already, and it does one at a time; try later")
+        self._callers += 1
         try:
-            await self._turn.acquire()
+            execution = await self.run(run, on_event)
         finally:
-            self._waiting -= 1
-        try:
-            execution = await self._run(run, on_event)
-        finally:
-            self._turn.release()
-            if self.life is not None:
-                self.life.changed()
+            self._callers -= 1
         if self.journal is not None:
             self.journal.ran(execution)
         if self.life is not None:
             self.life.ran(run, execution)
         return execution
 
-    async def _run(self, run: Run, on_event: OnEvent | None) -> Execution:
-        state, reason = await self._revive()
-        for path, data in run.files.items():
-            await self.process.workspace.write(path, data)
-        installed, failure = await self._supply_for(run)
-        self.count += 1
-        execution = Execution(
-            execution_count=self.count,
-            state=state,
-            state_reason=reason,
-            degraded=list(self.process.degraded),
-            engine=self.engine_name,
-            sandbox_id=self.spec.id,
-            packages_installed=installed,
-        )
-        if failure is not None:
-            execution.status, execution.error, execution.exit_code = "error", failure, 1
+    async def run(self, run: Run, on_event: OnEvent | None = None) -> Execution:
+        """Run code when its turn comes, and tell what it did."""
+        async with self._turn:
+            state, reason = await self._revive()
+            for path, data in run.files.items():
+                await self.process.workspace.write(path, data)
+            installed, failure = await self._supply_for(run)
+            self.count += 1
+            execution = Execution(
+                execution_count=self.count,
+                state=state,
+                state_reason=reason,
+                degraded=list(self.process.degraded),
+                engine=self.engine_name,
+                sandbox_id=self.spec.id,
+                packages_installed=installed,
+            )
+            if failure is not None:
+                execution.status, execution.error, execution.exit_code = "error", failure, 1
+                return execution
+            recorder = Recorder(execution, int(self.spec.limits.output_mb * (1 << 20)), on_event)
+            await self._execute(run, execution, recorder)
+            await self._explain(execution)
+            self._news = self.restored = None
             return execution
-        recorder = Recorder(execution, int(self.spec.limits.output_mb * (1 << 20)), on_event)
-        await self._execute(run, execution, recorder)
-        await self._explain(execution)
-        self._news = self.restored = None
-        return execution
 
     async def install(self, requirements: Sequence[str]) -> list[str]:
         """Add packages and keep everything else; `name==version` of what was asked for and of what came along.
@@ -150,11 +147,7 @@ class Session:
         """
         async with self._turn:
             await self._revive()
-            try:
-                return await self._supply.add(requirements)
-            finally:
-                if self.life is not None:
-                    self.life.changed()
+            return await self._supply.add(requirements)
 
     async def interrupt(self) -> None:
         """Stop the code that runs now, if any; its Execution says `cancelled`."""
@@ -168,8 +161,6 @@ class Session:
             kept = await self.renew()
             self.count, self._lost, self.restored = 0, None, None
             self._news = None if kept else "a fresh Python was started, as asked, but the files are lost"
-            if self.life is not None:
-                self.life.changed()
 
     async def ask(self, request: dict[str, Any]) -> Event:
         """A Request beside runs, of a fresh Python when the last one ended."""
@@ -211,7 +202,7 @@ class Session:
         return {
             "engine": self.engine_name,
             "is_busy": self._turn.locked(),
-            "waiting": self._waiting,
+            "waiting": max(0, self._callers - 1),
             "runs": self.count,
             "cpu_s": self.process.sample().cpu_s,
             "memory_bytes": self.process.memory_bytes(),
