@@ -231,7 +231,9 @@ class AsyncSandbox:
         session = self._session
         if session is None or session.is_asleep:
             return True
-        return await self._here.background.cross(self._here.host.hibernate(session, "it was put to sleep, as asked"))
+        return await self._here.background.cross(
+            self._here.host.expiry.hibernate(session, "it was put to sleep, as asked")
+        )
 
     async def close(self) -> None:
         """End the sandbox and everything in it, also what is kept of a durable one. Idempotent."""
@@ -282,7 +284,7 @@ class AsyncSandbox:
             session.users -= 1
             if session.life is not None:
                 session.life.used(changes)
-                self._here.host.make_room()
+                self._here.host.expiry.make_room()
 
     async def _started(self) -> Session:
         """The live session; made on the background loop, once, and again after it slept."""
@@ -304,7 +306,7 @@ class AsyncSandbox:
         async with self._here.host.start_of(self.id):
             session = self._session
         if session is not None and self.durable:
-            await self._here.host.hibernate(session, "whoever wanted to use it left")
+            await self._here.host.expiry.hibernate(session, "whoever wanted to use it left")
         elif session is not None:
             await self._here.host.close_session(session)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Make = Callable[[Sequence[str]], Awaitable["Session"]]  # a session with these packages
 
 ENDED = "its host ended without closing it"
-TICK_S = 30.0
+HOUR_S = 3600.0
 _of_parents: list[Durability] = []  # in a forked child: SQLite must not close a file there that the parent has open
 DAY_S = 24 * 3600.0
 
@@ -44,7 +44,7 @@ class Durability:
         self.keys: dict[bytes, bytes] = {}
         self.lock: HostLock | None = None
         self._door: Door | None = None
-        self._ticking: asyncio.Task[None] | None = None
+        self._sweeping: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Take the lock, sweep up after hosts that are gone, and listen.
@@ -55,7 +55,8 @@ class Durability:
         await self.store.call(self._open)
         assert self.lock is not None
         self._door = await Door.open(self._host, self.lock)
-        self._ticking = asyncio.get_running_loop().create_task(self._tick())
+        self._host.expiry.begin()
+        self._sweeping = asyncio.get_running_loop().create_task(self._sweep_hourly())
 
     async def start(self, record: SandboxRecord, is_new: bool, make: Make) -> Session:
         """A session of a durable sandbox, with the state that was last saved of it.
@@ -131,8 +132,8 @@ class Durability:
 
     async def close(self) -> None:
         """Let every sandbox of this host sleep, and let go of the state folder."""
-        if self._ticking is not None:
-            self._ticking.cancel()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
         if self._door is not None:
             await self._door.close()
         with contextlib.suppress(SandboxError):
@@ -177,8 +178,14 @@ class Durability:
         self._host.registry.sweep()
         store.prune(time.time() - self.settings.history_days * DAY_S)
         for record in store.sandboxes():
-            if record.host is None and self.is_too_old(record):
-                store.close_sandbox(record.id, self._age_reason)
+            if record.host is None and self._host.expiry.is_too_old(record):
+                store.close_sandbox(record.id, self._host.expiry.too_old)
+
+    async def _sweep_hourly(self) -> None:
+        while True:
+            await asyncio.sleep(HOUR_S)
+            with contextlib.suppress(SandboxError):
+                await self.store.call(self._sweep)
 
     def _claim(self, store: Store, record: SandboxRecord, is_new: bool) -> SandboxRecord:
         if is_new:
@@ -193,47 +200,12 @@ class Durability:
             found = checked(store.sandbox(record.id), record.owner)
             if found.host is not None:  # somebody removed the lock
                 found = replace(found, reason=ENDED)
-        if self.is_too_old(found):
-            store.close_sandbox(found.id, self._age_reason)
-            raise SandboxClosed(f"this sandbox was closed: {self._age_reason}")
+        if self._host.expiry.is_too_old(found):
+            store.close_sandbox(found.id, self._host.expiry.too_old)
+            raise SandboxClosed(f"this sandbox was closed: {self._host.expiry.too_old}")
         if not store.claim(found.id, self._name, found.host):
             raise taken(found)
         return found
-
-    def is_too_old(self, record: SandboxRecord) -> bool:
-        """Whether it has lived longer than the operator allows."""
-        return bool(self.settings.max_age_s) and time.time() - record.created > self.settings.max_age_s
-
-    @property
-    def _age_reason(self) -> str:
-        return f"it was older than {self.settings.max_age_s:,} s (BELLJAR_MAX_AGE_S)"
-
-    async def _tick(self) -> None:
-        """Now and then: hibernate what is idle, close what is too old, sweep."""
-        bounds = [bound / 4 for bound in (self.settings.idle_s, self.settings.max_age_s) if bound]
-        pause = max(0.1, min([TICK_S, *bounds]))
-        swept = time.monotonic()
-        while True:
-            await asyncio.sleep(pause)
-            for session in list(self._host.sessions.values()):
-                try:
-                    await self._look_after(session)
-                except SandboxError as failure:
-                    self.journal.warn("expiry_failed", session.spec.id, failure)
-            if time.monotonic() - swept > DAY_S / 24:
-                swept = time.monotonic()
-                with contextlib.suppress(SandboxError):
-                    await self.store.call(self._sweep)
-
-    async def _look_after(self, session: Session) -> None:
-        life = session.life
-        if life is None:
-            return
-        idle_s = self.settings.idle_s
-        if self.is_too_old(life.record):
-            await self._host.close_session(session, self._age_reason)
-        elif idle_s and time.time() - life.last_used > idle_s:
-            await self._host.hibernate(session, f"it was put to sleep after {idle_s:,} s without use")
 
 
 def checked(found: SandboxRecord | None, owner: str) -> SandboxRecord:

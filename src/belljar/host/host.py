@@ -13,6 +13,7 @@ from belljar.engines.base import Engine, EngineHealth, Spec
 from belljar.engines.registry import FACTORIES, Registry
 from belljar.errors import HostBusy, InvalidRequest, SandboxClosed, SandboxError, StartFailed
 from belljar.host.admission import Admission
+from belljar.host.expiry import Expiry
 from belljar.host.journal import Journal
 from belljar.host.pool import Pool
 from belljar.host.session import Session
@@ -38,10 +39,11 @@ class Host:
         self._pools: dict[tuple[str, str], Pool] = {}
         self._warming: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._layered: dict[tuple[str, str], None] = {}  # whose pools are of a layer, the oldest first
-        self._closing: set[asyncio.Task[Any]] = set()
+        self._closing: set[asyncio.Task[None]] = set()
         self._closed = False
         self.journal = Journal()
-        self.admission = Admission(settings.max_sandboxes, settings.max_queue, self.make_room)
+        self.expiry = Expiry(self)
+        self.admission = Admission(settings.max_sandboxes, settings.max_queue, self.expiry.make_room)
         self._durability: asyncio.Task[Durability] | None = None
         self._starts: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -120,25 +122,6 @@ class Host:
         if session.life is not None:
             await (await self.durability()).close_record(session.spec.id, reason)
         self.journal.tell("closed", session.spec.id, why=reason or "asked for")
-
-    async def hibernate(self, session: Session, reason: str) -> bool:
-        """Save a durable sandbox and free its memory; the next use wakes it. False when it is in use.
-
-        Raises:
-            SandboxError: when it could not be saved; it stays as it is.
-        """
-        life = session.life
-        async with self.start_of(session.spec.id):  # nobody begins to use it meanwhile
-            if life is None or session.users or session.closed:
-                return False
-            await life.settle()
-            if session.spec.id not in self.sessions:  # closed meanwhile
-                return False
-            session.is_asleep = True
-            await self.let_go(session)
-            await (await self.durability()).release(life, reason)
-        self.journal.tell("hibernated", session.spec.id, why=reason)
-        return True
 
     async def durability(self) -> Durability:
         """What durable sandboxes need; opened when the first one is asked for.
@@ -223,6 +206,7 @@ class Host:
         self._closed = True
         for task in self._warming.values():
             task.cancel()
+        await self.expiry.close()
         await asyncio.gather(*self._warming.values(), *self._closing, return_exceptions=True)
         await asyncio.gather(*(pool.close() for pool in self._pools.values()), return_exceptions=True)
         await asyncio.gather(*(self._close_kept(session) for session in self.sessions.values()), return_exceptions=True)
@@ -262,24 +246,6 @@ class Host:
             made.store.close()
             raise
         return made
-
-    def make_room(self) -> None:
-        """If somebody waits for a place: let the durable sandbox sleep that was not used for longest."""
-        if not self.admission.waiting:
-            return
-        idle = [session for session in self.sessions.values() if session.life is not None and not session.users]
-        if idle:
-            longest = min(idle, key=lambda session: session.life.last_used if session.life else 0.0)
-            task = asyncio.get_running_loop().create_task(
-                self.hibernate(longest, "it was put to sleep to make room for another")
-            )
-            self._closing.add(task)
-            task.add_done_callback(self._slept)
-
-    def _slept(self, task: asyncio.Task[Any]) -> None:
-        self._closing.discard(task)
-        if not task.cancelled() and (failure := task.exception()) is not None:
-            self.journal.tell("expiry_failed", why=str(failure))
 
     def _prepare_more(self, engine: Engine, environment: Environment) -> None:
         """After the first sandbox of a kind: warm its environment up, then keep some ready. Nobody waits for it."""
