@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import Counter
 from typing import Any
@@ -25,7 +26,7 @@ class Journal:
     def _log(self, event: str, sandbox_id: str | None, level: int, facts: dict[str, Any]) -> None:
         if logger.isEnabledFor(level):
             words = [event, *([f"sandbox={sandbox_id}"] if sandbox_id else [])]
-            words += [f"{name}={value}" for name, value in facts.items()]
+            words += [f"{name}={_word(value)}" for name, value in facts.items()]
             extra = {"event": event, "sandbox_id": sandbox_id, **facts}
             logger.log(level, "%s", " ".join(words), extra=extra)
 
@@ -46,3 +47,9 @@ class Journal:
                 "peak_memory_bytes": execution.usage.peak_memory_bytes,
             }
             self._log("run", execution.sandbox_id, logging.INFO, facts)
+
+
+def _word(value: object) -> str:
+    """A value that cannot look like another field or another line, whoever wrote it."""
+    text = str(value)
+    return text if text.isprintable() and " " not in text and '"' not in text else json.dumps(text)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from belljar.host.session import Run, Session
 
 SAVE_AFTER_S = 0.05  # runs that follow each other at once are saved together
+PATIENCE_S, LEAST_PATIENCE_S = 60.0, 2.0
 KEPT = 2  # checkpoints: the last, and one more in case its bytes are damaged
 CODE_CHARS, TEXT_CHARS = 20_000, 2_000
 MOST_DENIALS = 100
@@ -39,6 +40,7 @@ class Life:
         self.last: CheckpointRecord | None = None
         self.last_used = time.time()
         self._nothing = ""  # why the last load found none
+        self._patience_s = PATIENCE_S
         self._is_changed = False
         self._hurry = asyncio.Event()
         self._saving: asyncio.Task[None] | None = None
@@ -150,7 +152,7 @@ class Life:
             return
         self._is_changed = False
         try:
-            taken = await saving.take(session, durability.settings.durable_mb << 20)
+            taken = await self._take(session)
             packages = added_packages(session.spec.environment)
             before = self.last
             self.last = await durability.store.call(lambda store: self._write(store, taken, packages))
@@ -161,6 +163,16 @@ class Life:
         durability.journal.tell(
             "unchanged" if is_same else "checkpoint", self.record.id, after_run=self.last.count, bytes=self.last.size
         )
+
+    async def _take(self, session: Session) -> saving.Taken:
+        """Whoever wants to run something waits for this: what does not leave in time gets less of it the next time."""
+        try:
+            taken = await saving.take(session, self._durability.settings.durable_mb << 20, self._patience_s)
+        except SandboxError:
+            self._patience_s = max(LEAST_PATIENCE_S, self._patience_s / 2)
+            raise
+        self._patience_s = PATIENCE_S
+        return taken
 
     def _write(self, store: Store, taken: saving.Taken, packages: tuple[str, ...]) -> CheckpointRecord:
         """In the store's thread: whatever takes long."""

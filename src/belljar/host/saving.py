@@ -40,14 +40,14 @@ async def checkpoint(session: Session, key: bytes, name: str | None, owner: str)
     return await asyncio.to_thread(taken.seal, key, name, owner)
 
 
-async def take(session: Session, max_bytes: int = MAX_BYTES) -> Taken:
+async def take(session: Session, max_bytes: int = MAX_BYTES, timeout_s: float = TIMEOUT_S) -> Taken:
     """What the sandbox sends of its state; whatever is done with it then, the sandbox may go on.
 
     Raises:
         SandboxError: when there is no Python to save, or it did not answer.
     """
     arriving = Arriving(session.spec, max_bytes)
-    done = await session.ask_live({"type": "save", "max_bytes": arriving.max_bytes}, arriving, TIMEOUT_S)
+    done = await session.ask_live({"type": "save", "max_bytes": arriving.max_bytes}, arriving, timeout_s)
     return Taken(session, arriving, done)
 
 
