@@ -98,6 +98,33 @@ def test_frozen_processes_go_with_their_host_and_its_groups_with_the_next_sweep(
     assert len(noted) == 2  # the launcher and process 1
 
 
+LEAVES = """
+import threading
+from belljar import Sandbox
+sandbox = Sandbox("native", durable=True)
+sandbox.run("x = 1")
+idle = Sandbox("native", durable=True)
+idle.run("y = 2")
+begun = threading.Event()
+code = "x = -1\\nprint('on', flush=True)\\nwhile True: pass"
+run = lambda: sandbox.run(code, timeout=300, on_event=lambda event: begun.set())
+threading.Thread(target=run, daemon=True).start()
+begun.wait()
+print(sandbox.id, idle.id)
+"""
+
+
+def test_a_host_that_ends_during_a_run_does_not_wait_for_it(state_dir: Path, next_host: LocalHost):
+    done = subprocess.run([sys.executable, "-c", LEAVES], capture_output=True, text=True, timeout=60, check=False)
+    busy, idle = done.stdout.split()
+    assert list((state_dir / "hosts").iterdir()) == []
+    ran = Sandbox.connect(idle).run("y")
+    assert (ran.value, ran.state) == (2, "restored")
+    ran = Sandbox.connect(busy).run("x")
+    assert (ran.value, ran.state) == (1, "restored")
+    assert "its host was closed" in ran.state_reason
+
+
 def test_a_killed_host_is_swept_by_one_of_many_that_begin_at_once(state_dir: Path):
     _, ids, parts = killed_host(1)
     taker = (

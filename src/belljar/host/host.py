@@ -218,8 +218,8 @@ class Host:
                 await (await asyncio.shield(self._durability)).close()
 
     async def _close_kept(self, session: Session) -> None:
-        """At the end of the host: what is durable is saved first."""
-        if session.life is not None:
+        """At the end of the host: what is durable is saved first, unless a run is on, which may take long."""
+        if session.life is not None and not session.users:
             try:
                 await session.life.settle()
             except SandboxError as failure:

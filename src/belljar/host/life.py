@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from belljar.engines.base import Event, ignore
 from belljar.errors import CheckpointRefused, SandboxError, StoreFailed
 from belljar.execution import Execution
 from belljar.host import saving
+from belljar.host.history import run_record
 from belljar.packages.environment import Environment
 from belljar.state.envelope import unseal
-from belljar.store.base import CheckpointRecord, RunRecord, SandboxRecord, Store
+from belljar.store.base import CheckpointRecord, SandboxRecord, Store
 
 if TYPE_CHECKING:
     from belljar.host.durability import Durability
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 SAVE_AFTER_S = 0.05  # runs that follow each other at once are saved together
 PATIENCE_S, LEAST_PATIENCE_S = 60.0, 2.0
 KEPT = 2  # checkpoints: the last, and one more in case its bytes are damaged
-CODE_CHARS, TEXT_CHARS = 20_000, 2_000
-MOST_DENIALS = 100
 MOST_BACKLOG = 1000  # of a disk that is too slow for the history: the runs must not wait for it
 
 
@@ -43,7 +42,8 @@ class Life:
         self._patience_s = PATIENCE_S
         self._is_changed = False
         self._hurry = asyncio.Event()
-        self._saving: asyncio.Task[None] | None = None
+        self._is_due = False  # a save was begun that has not looked yet
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def attach(self, session: Session, notes: Sequence[str] = ()) -> None:
         """Give a fresh session the last saved state, and watch it from now on.
@@ -91,8 +91,9 @@ class Life:
         """Something may be different: save it soon, in the background."""
         self.last_used = time.time()
         self._is_changed = True
-        if self._saving is None or self._saving.done():
-            self._saving = asyncio.get_running_loop().create_task(self._save_soon())
+        if not self._is_due:
+            self._is_due = True
+            self._begin(self._save_soon())
 
     def used(self, changes: bool) -> None:
         """Somebody did something with it, that changed it or not."""
@@ -117,6 +118,16 @@ class Life:
             with contextlib.suppress(StoreFailed):  # the host is being closed
                 self._durability.store.begin(write)
 
+    async def save_first(self) -> None:
+        """Before a run, within its turn: what the one before did leaves the sandbox. Writing it is not waited for."""
+        try:
+            taken = await self._take()
+        except SandboxError as failure:
+            self._tell_failure(failure)
+            return
+        if taken is not None:
+            self._begin(self._keep(taken))
+
     async def settle(self) -> None:
         """Return when everything is saved that can be.
 
@@ -124,8 +135,8 @@ class Life:
             SandboxError: when the last of it could not be.
         """
         self._hurry.set()
-        if self._saving is not None:
-            await asyncio.wait((self._saving,))
+        while self._tasks:
+            await asyncio.wait(self._tasks)
         if self._is_changed:
             await self._save()
 
@@ -137,44 +148,64 @@ class Life:
     async def _save_soon(self) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._hurry.wait(), SAVE_AFTER_S)
-        while self._is_changed:
-            try:
-                await self._save()
-            except SandboxError as failure:
-                if self.session is not None and self.session.process.alive:  # else its end is what there is to tell
-                    self._durability.journal.warn("checkpoint_failed", self.record.id, failure)
-                return
+        self._is_due = False
+        try:
+            await self._save()
+        except SandboxError as failure:
+            self._tell_failure(failure)
 
     async def _save(self) -> None:
-        session, durability = self.session, self._durability
-        if session is None or session.closed or not session.process.alive:
-            self._is_changed = False  # what is gone cannot be saved; the next run restores what was
-            return
-        self._is_changed = False
-        try:
-            taken = await self._take(session)
-            packages = added_packages(session.spec.environment)
-            before = self.last
-            self.last = await durability.store.call(lambda store: self._write(store, taken, packages))
-        except BaseException:
-            self._is_changed = True
-            raise
-        is_same = before is not None and before.id == self.last.id
-        durability.journal.tell(
-            "unchanged" if is_same else "checkpoint", self.record.id, after_run=self.last.count, bytes=self.last.size
-        )
+        assert self.session is not None
+        async with self.session.turn:
+            taken = await self._take()
+        if taken is not None:
+            await self._write(taken)
 
-    async def _take(self, session: Session) -> saving.Taken:
-        """Whoever wants to run something waits for this: what does not leave in time gets less of it the next time."""
+    async def _keep(self, taken: saving.Taken) -> None:
+        try:
+            await self._write(taken)
+        except SandboxError as failure:
+            self._tell_failure(failure)
+
+    async def _take(self) -> saving.Taken | None:
+        """What has changed since the last time; None when nothing has, or there is no Python that has it.
+
+        Whoever wants to run something waits for this: what does not leave in time gets less of it the next time.
+        """
+        session, self._is_changed, was_changed = self.session, False, self._is_changed
+        if not was_changed or session is None or session.closed or not session.process.alive:
+            return None
         try:
             taken = await saving.take(session, self._durability.settings.durable_mb << 20, self._patience_s)
-        except SandboxError:
+        except BaseException:
+            self._is_changed = True
             self._patience_s = max(LEAST_PATIENCE_S, self._patience_s / 2)
             raise
         self._patience_s = PATIENCE_S
         return taken
 
-    def _write(self, store: Store, taken: saving.Taken, packages: tuple[str, ...]) -> CheckpointRecord:
+    async def _write(self, taken: saving.Taken) -> None:
+        assert self.session is not None
+        durability, before = self._durability, self.last
+        packages = added_packages(self.session.spec.environment)
+        try:
+            self.last = await durability.store.call(lambda store: self._add(store, taken, packages))
+        except BaseException:
+            self._is_changed = True
+            raise
+        event = "unchanged" if before is not None and before.id == self.last.id else "checkpoint"
+        durability.journal.tell(event, self.record.id, after_run=self.last.count, bytes=self.last.size)
+
+    def _tell_failure(self, failure: SandboxError) -> None:
+        if self.session is not None and self.session.process.alive:  # else its end is what there is to tell
+            self._durability.journal.warn("checkpoint_failed", self.record.id, failure)
+
+    def _begin(self, act: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(act)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _add(self, store: Store, taken: saving.Taken, packages: tuple[str, ...]) -> CheckpointRecord:
         """In the store's thread: whatever takes long."""
         store.update_sandbox(self.record.id, self.last_used, packages)
         content = taken.content()
@@ -213,40 +244,3 @@ def added_packages(environment: Environment) -> tuple[str, ...]:
     """What an environment has beyond the preinstalled set."""
     ground = set(environment.ground.packages)
     return tuple(name for name in environment.packages if name not in ground)
-
-
-def run_record(run: Run, execution: Execution) -> RunRecord:
-    """What the history keeps of a run, cut to a bound."""
-    error = execution.error
-    summary: dict[str, Any] = {
-        "text": _cut(execution.text),
-        "stdout": _cut(execution.stdout),
-        "stderr": _cut(execution.stderr),
-        "error": {"name": _cut(error.name), "value": _cut(error.value), "code": error.code} if error else None,
-        "results": len(execution.results),
-        "files": [_cut(file.path) for file in execution.files[:MOST_DENIALS]],
-        "state": execution.state,
-        "state_reason": _cut(execution.state_reason),
-        "exit_code": execution.exit_code,
-    }
-    usage = execution.usage
-    return RunRecord(
-        execution.sandbox_id,
-        execution.execution_count,
-        time.time() - usage.wall_s,
-        run.code[:CODE_CHARS].encode("utf-8", "backslashreplace").decode(),  # half a surrogate pair is no text
-        execution.status,
-        summary,
-        usage.wall_s,
-        usage.cpu_s,
-        usage.peak_memory_bytes,
-        [_plain(asdict(denial)) for denial in execution.denials[:MOST_DENIALS]],
-    )
-
-
-def _cut(text: str | None) -> str | None:
-    return text if text is None or len(text) <= TEXT_CHARS else f"{text[:TEXT_CHARS]}…"
-
-
-def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _cut(value) if isinstance(value, str) else value for name, value in row.items()}

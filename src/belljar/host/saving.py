@@ -36,19 +36,19 @@ async def checkpoint(session: Session, key: bytes, name: str | None, owner: str)
     Raises:
         SandboxError: when there is no Python to save, or it did not answer.
     """
-    taken = await take(session)
-    return await asyncio.to_thread(taken.seal, key, name, owner)
+    arriving = Arriving(session.spec, MAX_BYTES)
+    done = await session.ask_live(arriving.request, arriving, TIMEOUT_S)
+    return await asyncio.to_thread(Taken(session, arriving, done).seal, key, name, owner)
 
 
-async def take(session: Session, max_bytes: int = MAX_BYTES, timeout_s: float = TIMEOUT_S) -> Taken:
-    """What the sandbox sends of its state; whatever is done with it then, the sandbox may go on.
+async def take(session: Session, max_bytes: int, timeout_s: float) -> Taken:
+    """For whoever has the turn: what the sandbox sends of its state. Whatever is done with that, it may go on.
 
     Raises:
-        SandboxError: when there is no Python to save, or it did not answer.
+        SandboxError: when its Python ended, or did not answer.
     """
     arriving = Arriving(session.spec, max_bytes)
-    done = await session.ask_live({"type": "save", "max_bytes": arriving.max_bytes}, arriving, timeout_s)
-    return Taken(session, arriving, done)
+    return Taken(session, arriving, await session.ask_now(arriving.request, timeout_s, arriving))
 
 
 async def restore(session: Session, opened: Opened) -> CheckpointReport:
@@ -94,6 +94,11 @@ class Arriving:
         self._left = self.max_bytes + (64 << 20)  # archives and pickles have some bytes of their own
         self._pieces: dict[int, list[bytearray]] = {}
         self._failure: str | None = None
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What to ask for."""
+        return {"type": "save", "max_bytes": self.max_bytes}
 
     def __call__(self, event: Event) -> None:
         """One piece of one part; what the code prints meanwhile is dropped."""

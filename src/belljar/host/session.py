@@ -82,6 +82,11 @@ class Session:
         self._supply = Supply(self)
 
     @property
+    def turn(self) -> asyncio.Lock:
+        """Held by whoever asks something of its Python."""
+        return self._turn
+
+    @property
     def is_untouched(self) -> bool:
         """Whether no code has run in it, so that another Python may take the place of this one."""
         return self.count == 0
@@ -116,6 +121,8 @@ class Session:
     async def run(self, run: Run, on_event: OnEvent | None = None) -> Execution:
         """Run code when its turn comes, and tell what it did."""
         async with self._turn:
+            if self.life is not None:
+                await self.life.save_first()
             state, reason = await self._revive()
             for path, data in run.files.items():
                 await self.process.workspace.write(path, data)
@@ -313,9 +320,9 @@ class Session:
         await self.configure()
         return kept
 
-    async def ask_now(self, request: dict[str, Any], seconds: float | None = None) -> Event:
+    async def ask_now(self, request: dict[str, Any], seconds: float | None = None, on_event: OnEvent = ignore) -> Event:
         """A Request of whoever has the turn."""
-        return await self._request(request, ignore, seconds or self.spec.limits.timeout_s)
+        return await self._request(request, on_event, seconds or self.spec.limits.timeout_s)
 
     async def _request(self, request: dict[str, Any], on_event: OnEvent, timeout_s: float) -> Event:
         try:
