@@ -142,3 +142,36 @@ def test_a_killed_host_is_swept_by_one_of_many_that_begin_at_once(state_dir: Pat
         other.communicate("\n", timeout=30)
     assert said == ["0", "taken", "taken"]
     assert eventually(lambda: not any(alive(part) for part in parts), 10)
+
+
+COUNTS = """
+import sys
+from belljar import Sandbox
+sandbox = Sandbox.connect(sys.argv[1]) if sys.argv[1:] else Sandbox("native", durable=True)
+number = sandbox.run("n = globals().get('n', 0); n").value
+print(sandbox.id, number, flush=True)
+while True:
+    number += 1
+    sandbox.run(f"n = {number}; import os; pad = os.urandom(300_000); written = open('n', 'w').write(str(n))").raise_for_status()
+    print(number, flush=True)
+"""
+
+
+def test_a_host_killed_at_any_moment_loses_the_last_run_at_most_and_leaves_nothing_torn(
+    state_dir: Path, next_host: LocalHost
+):
+    words, told = [], 0
+    for seconds in (0.7, 0.05, 0.43):
+        with subprocess.Popen([sys.executable, "-c", COUNTS, *words], stdout=subprocess.PIPE, text=True) as host:
+            name, found = host.stdout.readline().split()
+            assert told - 1 <= int(found) <= told + 1  # one more when it was killed before it could say so
+            told = int(host.stdout.readline())
+            time.sleep(seconds)
+            host.kill()
+            told = int([told, *host.stdout.read().split()][-1])
+        words = [name]
+    sandbox = Sandbox.connect(name)
+    inside, written = sandbox.run("[n, int(open('n').read())]").value
+    assert inside == written
+    assert told - 1 <= inside <= told + 1
+    sandbox.close()

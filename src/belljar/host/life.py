@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 SAVE_AFTER_S = 0.05  # runs that follow each other at once are saved together
 PATIENCE_S, LEAST_PATIENCE_S = 60.0, 2.0
+SLOW_DISK_S = 10.0
 KEPT = 2  # checkpoints: the last, and one more in case its bytes are damaged
 MOST_BACKLOG = 1000  # of a disk that is too slow for the history: the runs must not wait for it
 
@@ -43,7 +44,8 @@ class Life:
         self._is_changed = False
         self._hurry = asyncio.Event()
         self._is_due = False  # a save was begun that has not looked yet
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._saves: set[asyncio.Task[None]] = set()
+        self._writes: set[asyncio.Task[None]] = set()
 
     async def attach(self, session: Session, notes: Sequence[str] = ()) -> None:
         """Give a fresh session the last saved state, and watch it from now on.
@@ -93,7 +95,9 @@ class Life:
         self._is_changed = True
         if not self._is_due:
             self._is_due = True
-            self._begin(self._save_soon())
+            task = asyncio.get_running_loop().create_task(self._save_soon())
+            self._saves.add(task)
+            task.add_done_callback(self._saves.discard)
 
     def used(self, changes: bool) -> None:
         """Somebody did something with it, that changed it or not."""
@@ -119,14 +123,21 @@ class Life:
                 self._durability.store.begin(write)
 
     async def save_first(self) -> None:
-        """Before a run, within its turn: what the one before did leaves the sandbox. Writing it is not waited for."""
+        """Before a run, within its turn: what the one before did leaves the sandbox.
+
+        That it is written is not waited for, but what was taken earlier is: one state at a time is on its way.
+        """
+        if self._writes:
+            await asyncio.wait(self._writes, timeout=SLOW_DISK_S)
+        if self._writes:
+            return  # the disk is too slow for the runs; it is saved with what comes next
         try:
             taken = await self._take()
         except SandboxError as failure:
             self._tell_failure(failure)
             return
         if taken is not None:
-            self._begin(self._keep(taken))
+            self._begin_write(taken).add_done_callback(self._tell_end)
 
     async def settle(self) -> None:
         """Return when everything is saved that can be.
@@ -135,8 +146,8 @@ class Life:
             SandboxError: when the last of it could not be.
         """
         self._hurry.set()
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        while self._saves or self._writes:
+            await asyncio.wait(self._saves | self._writes)
         if self._is_changed:
             await self._save()
 
@@ -159,13 +170,7 @@ class Life:
         async with self.session.turn:
             taken = await self._take()
         if taken is not None:
-            await self._write(taken)
-
-    async def _keep(self, taken: saving.Taken) -> None:
-        try:
-            await self._write(taken)
-        except SandboxError as failure:
-            self._tell_failure(failure)
+            await asyncio.shield(self._begin_write(taken))
 
     async def _take(self) -> saving.Taken | None:
         """What has changed since the last time; None when nothing has, or there is no Python that has it.
@@ -200,10 +205,15 @@ class Life:
         if self.session is not None and self.session.process.alive:  # else its end is what there is to tell
             self._durability.journal.warn("checkpoint_failed", self.record.id, failure)
 
-    def _begin(self, act: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(act)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _begin_write(self, taken: saving.Taken) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(self._write(taken))
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)
+        return task
+
+    def _tell_end(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and isinstance(failure := task.exception(), SandboxError):
+            self._tell_failure(failure)
 
     def _add(self, store: Store, taken: saving.Taken, packages: tuple[str, ...]) -> CheckpointRecord:
         """In the store's thread: whatever takes long."""
