@@ -228,12 +228,7 @@ class AsyncSandbox:
         """
         if not self.durable:
             raise InvalidRequest("only a sandbox with durable=True can hibernate")
-        session = self._session
-        if session is None or session.is_asleep:
-            return True
-        return await self._here.background.cross(
-            self._here.host.expiry.hibernate(session, "it was put to sleep, as asked")
-        )
+        return await self._here.background.cross(self._hibernate())
 
     async def close(self) -> None:
         """End the sandbox and everything in it, also what is kept of a durable one. Idempotent."""
@@ -310,9 +305,14 @@ class AsyncSandbox:
         elif session is not None:
             await self._here.host.close_session(session)
 
+    async def _hibernate(self) -> bool:
+        session = self._here.host.sessions.get(self.id)
+        return session is None or await self._here.host.expiry.hibernate(session, "it was put to sleep, as asked")
+
     async def _close(self) -> None:
-        if self._session is not None and not self._session.is_asleep:
-            await self._here.host.close_session(self._session)
+        session = self._here.host.sessions.get(self.id)
+        if session is not None:
+            await self._here.host.close_session(session)
         elif self.durable and not self._is_new:
             await self._here.host.close_asleep(self.id, OWNER)
 

@@ -10,8 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.durability.conftest import MakeHost, saved
 
-from belljar import AsyncSandbox, PackageError, Sandbox, SandboxClosed
+from belljar import AsyncSandbox, PackageError, Sandbox, SandboxClosed, StoreFailed
 from belljar.compose import LocalHost
+from belljar.store.sqlite import SqliteStore
 
 
 def test_sleep_in_the_middle_of_use_loses_nothing(here: LocalHost):
@@ -79,3 +80,42 @@ def test_packages_that_cannot_be_had_again_are_told_and_the_rest_comes_back(
     assert ran.state_reason.endswith("its packages could not be added again (there is no index)")
     assert asked == [["gone==1.0"]]
     sandbox.close()
+
+
+def test_a_store_that_cannot_be_read_costs_a_try_and_not_the_state(here: LocalHost, monkeypatch: pytest.MonkeyPatch):
+    sandbox = Sandbox("native", durable=True)
+    sandbox.run("x = 1")
+    saved(here, sandbox.id)
+    sandbox.run("import os; os._exit(1)")
+
+    def fail(*_: object) -> bytes:
+        raise StoreFailed("the disk is slow today")
+
+    for _ in range(2):
+        with monkeypatch.context() as broken:
+            broken.setattr(SqliteStore, "read_checkpoint", fail)
+            with pytest.raises(StoreFailed):
+                sandbox.run("x")
+        time.sleep(0.2)  # whatever is saved in the background has had its chance
+    ran = sandbox.run("x")
+    assert (ran.value, ran.state) == (1, "restored")
+    assert "exit code 1" in ran.state_reason
+    sandbox.hibernate()
+    with monkeypatch.context() as broken:
+        broken.setattr(SqliteStore, "read_checkpoint", fail)
+        with pytest.raises(StoreFailed):
+            sandbox.run("x")
+    assert sandbox.run("x").value == 1
+    sandbox.close()
+
+
+def test_a_handle_that_never_used_it_closes_it_all_the_same(here: LocalHost):
+    async def close(id: str) -> None:
+        unused = await AsyncSandbox.connect(id)
+        await unused.close()
+
+    sandbox = Sandbox("native", durable=True)
+    asyncio.run(close(sandbox.id))
+    assert sandbox.id not in here.host.sessions
+    with pytest.raises(SandboxClosed):
+        sandbox.run("1")

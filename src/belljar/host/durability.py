@@ -28,8 +28,8 @@ Make = Callable[[Sequence[str]], Awaitable["Session"]]  # a session with these p
 
 ENDED = "its host ended without closing it"
 HOUR_S = 3600.0
+DAY_S = 24 * HOUR_S
 _of_parents: list[Durability] = []  # in a forked child: SQLite must not close a file there that the parent has open
-DAY_S = 24 * 3600.0
 
 
 class Durability:
@@ -113,7 +113,16 @@ class Durability:
             StoreFailed: when the store cannot be used.
         """
         self.note_processes()
-        return Life(self, await self.store.call(lambda store: self._claim(store, record, is_new)), is_new)
+        name = self._name
+        try:
+            found = await self.store.call(lambda store: self._claim(store, record, is_new))
+        except asyncio.CancelledError:  # it is claimed all the same, for nobody
+            if is_new:
+                self.store.begin(lambda store: store.close_sandbox(record.id))
+            else:
+                self.store.begin(lambda store: store.release(name, None, record.id))
+            raise
+        return Life(self, found, is_new)
 
     async def release(self, life: Life, reason: str | None) -> None:
         """Let a sandbox sleep in the store."""

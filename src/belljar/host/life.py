@@ -71,7 +71,10 @@ class Life:
     async def recover(self, kept: bool) -> str | None:
         """Within the sandbox's turn, after its Python was replaced: its variables again, and its files if lost.
 
-        What was restored, in words; None when there is nothing to restore. Whatever goes wrong, a Python is there.
+        What was restored, in words; None when there is nothing to restore, or it ended the Python again.
+
+        Raises:
+            StoreFailed: when it cannot be read now; the next run tries again.
         """
         session = self.session
         assert session is not None
@@ -81,6 +84,9 @@ class Life:
 
         try:
             told = await self._load(ask, with_files=not kept)
+        except StoreFailed:
+            session.is_set_up = False  # nobody may take this Python for the one that was
+            raise
         except SandboxError as failure:
             self._durability.journal.warn("restore_failed", self.record.id, failure)
             await session.renew()
@@ -178,7 +184,7 @@ class Life:
         Whoever wants to run something waits for this: what does not leave in time gets less of it the next time.
         """
         session, self._is_changed, was_changed = self.session, False, self._is_changed
-        if not was_changed or session is None or session.closed or not session.process.alive:
+        if not was_changed or session is None or session.closed or not (session.process.alive and session.is_set_up):
             return None
         try:
             taken = await saving.take(session, self._durability.settings.durable_mb << 20, self._patience_s)
@@ -238,7 +244,7 @@ class Life:
 
             try:
                 opened = await durability.store.call(read)
-            except (StoreFailed, CheckpointRefused) as failure:
+            except CheckpointRefused as failure:
                 durability.journal.warn("checkpoint_damaged", self.record.id, failure)
                 damaged = damaged or f"; a newer one, after run {record.count}, was damaged"
                 continue

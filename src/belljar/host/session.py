@@ -306,10 +306,10 @@ class Session:
             return ("kept", None) if self.restored is None else ("restored", self.restored)
         reason = self._lost or "the sandbox's Python had ended"
         kept = await self.renew()
-        self._lost = None
         if self.life is not None and (told := await self.life.recover(kept)) is not None:
-            self.restored = f"{told}: {reason}"
+            self._lost, self.restored = None, f"{told}: {reason}"
             return "restored", self.restored
+        self._lost = None
         self._news = f"a fresh Python was started{'' if kept else ', and the files are lost'}: {reason}"
         return "reset", self._news
 

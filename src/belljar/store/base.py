@@ -97,7 +97,11 @@ class Store(Protocol):
         """Those of a sandbox, the newest first."""
 
     def read_checkpoint(self, record: CheckpointRecord) -> bytes:
-        """Its bytes, as they are: whoever uses them checks the signature."""
+        """Its bytes, as they are: whoever uses them checks the signature.
+
+        Raises:
+            CheckpointRefused: when they are gone.
+        """
 
     def add_run(self, record: RunRecord, keep: int) -> None:
         """Add one, and remove all but the newest so many of its sandbox."""

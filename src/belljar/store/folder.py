@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from belljar.errors import StoreFailed
+from belljar.errors import CheckpointRefused, StoreFailed
 
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _FRESH = ".new-"
@@ -54,12 +54,15 @@ class CheckpointFolder:
         """All of it.
 
         Raises:
-            StoreFailed: when it cannot be read.
+            CheckpointRefused: when it is not there any more.
+            StoreFailed: when it cannot be read now.
         """
         try:
             return self._path(sandbox_id, id).read_bytes()
+        except FileNotFoundError:
+            raise CheckpointRefused(f"the bytes of checkpoint {id} are gone") from None
         except OSError as failure:
-            raise StoreFailed(f"the checkpoint {id} cannot be read: {failure.strerror}") from failure
+            raise StoreFailed(f"the checkpoint {id} cannot be read now ({failure.strerror}); try again") from failure
 
     def delete(self, sandbox_id: str, id: str | None = None) -> None:
         """Remove one, or all of a sandbox. What cannot be removed now is pruned later."""
