@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 
 from belljar import Execution, Policy, Sandbox, compose
@@ -24,8 +25,11 @@ PAUSE_S = {ENGINE: 0.02, WASM: 0.5}  # lets what the round before left behind co
 class Belljar:
     """A host of its own, warmed up. With `pool_size` 0 every sandbox is made when it is asked for."""
 
-    def __init__(self, pool_size: int, engine: str = ENGINE, policy: Policy | None = None) -> None:
-        self._here = compose.LocalHost(replace(Settings.load(), pool_size=pool_size))
+    def __init__(
+        self, pool_size: int, engine: str = ENGINE, policy: Policy | None = None, state_dir: Path | None = None
+    ) -> None:
+        settings = replace(Settings.load(), pool_size=pool_size)
+        self._here = compose.LocalHost(replace(settings, state_dir=state_dir) if state_dir else settings)
         self._engine = engine
         self._policy = policy or Policy()
         self._environment: Environment | None = None

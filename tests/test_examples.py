@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ SAYS = {
         "with 0: 3 (restored)",
         "with 100: 28 (restored)",
     ],
+    "durable.py": ["ended by signal 9", "['monday', 'tuesday'] (restored: ", "its host ended without closing it"],
     "engines.py": ["native: Python 3", "wasm: Python 3.14", "on emscripten", "[8.0, 5.0]"],
     "errors.py": ["IndexError on line 3", "timeout after 1 s; variables are kept", "exit code 134", "code is empty"],
     "files.py": ["report.json (29 bytes, application/json)", '"people": 1212', "at home: report.json 29 bytes"],
@@ -52,8 +54,9 @@ def test_every_example_is_tried_here():
 @pytest.mark.parametrize("name", sorted(SAYS))
 @pytest.mark.usefixtures("native")
 def test_example_runs(name: str, tmp_path: Path):
+    env = {**os.environ, "BELLJAR_STATE_DIR": str(tmp_path / "state")}
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name)], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [sys.executable, str(EXAMPLES / name)], cwd=tmp_path, capture_output=True, text=True, timeout=120, env=env
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert [said for said in SAYS[name] if said not in done.stdout] == []

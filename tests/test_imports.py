@@ -17,7 +17,7 @@ LAYERS = [
     {"compose"},
     {"host", "headstart"},
     {"engines"},
-    {"packages", "state", "egress"},
+    {"packages", "state", "store", "egress"},
     {"execution", "limits", "policy", "settings", "background", "checks", "mounts"},
     {"errors"},
 ]

@@ -22,7 +22,7 @@ def measure_checkpoint(effort: Effort, stage: ExitStack) -> Row:
         entrants.append(
             Contestant(f"belljar, {size} MB", lambda sandbox=sandbox: milliseconds(sandbox.checkpoint), True)
         )
-    return Row("checkpoint", "checkpoint of a live sandbox", in_turns(entrants, _few(effort)))
+    return Row("checkpoint", "checkpoint of a live sandbox", in_turns(entrants, few(effort)))
 
 
 def measure_restore(effort: Effort, stage: ExitStack) -> Row:
@@ -34,7 +34,7 @@ def measure_restore(effort: Effort, stage: ExitStack) -> Row:
         entrants.append(
             Contestant(f"belljar, {size} MB", lambda data=data: milliseconds(lambda: _restored(belljar, data)), True)
         )
-    return Row("restore", "restore into a new sandbox, and use it", in_turns(entrants, _few(effort)))
+    return Row("restore", "restore into a new sandbox, and use it", in_turns(entrants, few(effort)))
 
 
 def _sandboxes(stage: ExitStack) -> dict[int, Sandbox]:
@@ -52,5 +52,6 @@ def _restored(belljar: Belljar, data: bytes) -> None:
         checked(sandbox.run("assert len(data)"))
 
 
-def _few(effort: Effort) -> Effort:
+def few(effort: Effort) -> Effort:
+    """Not as many rounds as of what is short."""
     return replace(effort, rounds=min(effort.rounds, ROUNDS), discarded=1)

@@ -14,12 +14,16 @@ if TYPE_CHECKING:
         FileError,
         FileMissing,
         FileTooLarge,
+        HostBusy,
         InvalidRequest,
         PackageError,
         PathRefused,
         SandboxClosed,
         SandboxError,
+        SandboxMissing,
+        SandboxTaken,
         StartFailed,
+        StoreFailed,
     )
     from belljar.execution import Execution, Result
     from belljar.limits import Limits
@@ -41,6 +45,7 @@ __all__ = [
     "FileError",
     "FileMissing",
     "FileTooLarge",
+    "HostBusy",
     "InvalidRequest",
     "Limits",
     "PackageError",
@@ -50,7 +55,10 @@ __all__ = [
     "Sandbox",
     "SandboxClosed",
     "SandboxError",
+    "SandboxMissing",
+    "SandboxTaken",
     "StartFailed",
+    "StoreFailed",
     "__version__",
 ]
 _HOMES = {

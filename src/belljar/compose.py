@@ -142,6 +142,8 @@ def check_host(host: str | None) -> None:
 def _forget_after_fork() -> None:
     """A forked child has no loop thread: it starts over, and never touches its parent's sandboxes."""
     global _here, _lock
+    if _here is not None:
+        _here.host.forget()
     _here, _lock = None, threading.Lock()
 
 

@@ -11,6 +11,10 @@ SandboxError
 │   ├── FileTooLarge      more bytes than may be moved at once
 │   └── DiskFull          the workspace is full
 ├── CheckpointRefused     a checkpoint that was changed, cut off, or made by or for somebody else (also a ValueError)
+├── HostBusy              the host, or the sandbox's queue, is full: the same may work later
+├── SandboxMissing        there is no sandbox with this id, or it is not yours (also a LookupError)
+├── SandboxTaken          the sandbox is live in another process
+├── StoreFailed           what should outlive this process could not be written or read
 ├── PackageError          packages could not be resolved, fetched or verified
 └── ExecutionFailed       raised by Execution.raise_for_status() only; carries the execution
 """
@@ -70,6 +74,26 @@ class DiskFull(FileError):
 
 class CheckpointRefused(SandboxError, ValueError):
     """The checkpoint was changed, cut off, or made by or for somebody else."""
+
+
+class HostBusy(SandboxError):
+    """The host, or the queue of a sandbox, is full; try again after so many seconds."""
+
+    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class SandboxMissing(SandboxError, LookupError):
+    """There is no sandbox with this id."""
+
+
+class SandboxTaken(SandboxError):
+    """The sandbox is live in another process."""
+
+
+class StoreFailed(SandboxError):
+    """The store could not be written or read."""
 
 
 class PackageError(SandboxError):

@@ -58,7 +58,9 @@ class AsyncFiles:
             FileError: when it is missing, too large, or not a regular file of the workspace.
         """
         name = plain_path(path)
-        return await self._sandbox._there(lambda session: session.process.workspace.read(name, MAX_READ_BYTES))
+        return await self._sandbox._there(
+            lambda session: session.process.workspace.read(name, MAX_READ_BYTES), changes=False
+        )
 
     async def read_all(self, paths: Iterable[str]) -> dict[str, bytes | SandboxError]:
         """The bytes of several files by path; of one that could not be read, why."""
@@ -69,7 +71,9 @@ class AsyncFiles:
     async def list(self, path: str = "") -> Listing:
         """Everything beneath a folder; links are listed, not followed."""
         name = "" if path in ("", ".", WORKSPACE, f"{WORKSPACE}/") else plain_path(path)
-        return await self._sandbox._there(lambda session: session.process.workspace.list(name, MAX_ENTRIES))
+        return await self._sandbox._there(
+            lambda session: session.process.workspace.list(name, MAX_ENTRIES), changes=False
+        )
 
     async def delete(self, path: str) -> None:
         """Remove a file, a link, or a folder with all it has."""
@@ -94,7 +98,7 @@ class AsyncFiles:
         with _spoken(local):
             if local.is_dir():
                 local = local / name.rpartition("/")[2]
-        await self._sandbox._there(lambda session: _download(session, name, local))
+        await self._sandbox._there(lambda session: _download(session, name, local), changes=False)
         return local
 
 

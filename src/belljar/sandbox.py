@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from belljar import compose
 from belljar.checks import check_code, check_environment, check_json, check_kind, check_text, check_timeout
-from belljar.engines.base import Event, Spec
+from belljar.engines.base import Engine, Event, Spec
 from belljar.errors import InvalidRequest, SandboxClosed
 from belljar.execution import Completion, Execution, Variable
 from belljar.files import AsyncFiles, Files, checked_files
@@ -53,11 +54,11 @@ class AsyncSandbox:
         name: str | None = None,
     ) -> None:
         compose.check_host(host)
-        for given, what in ((tools, "tools"), (durable, "durable")):
-            if given:
-                raise InvalidRequest(f"{what}=... is not part of this version; leave it out")
+        if tools:
+            raise InvalidRequest("tools=... is not part of this version; leave it out")
         self.id = str(uuid.uuid4())
-        self.name = name
+        self.name: str | None = check_text("name", name)
+        self.durable = bool(durable)
         self.files = AsyncFiles(self)
         self.restored: CheckpointReport | None = None
         self._engine = engine
@@ -72,7 +73,7 @@ class AsyncSandbox:
         self._env = check_environment(env)
         self._first_files = checked_files(files)
         self._session: Session | None = None
-        self._starting = asyncio.Lock()
+        self._is_new = True  # nobody has used a sandbox with this id yet
         self._closed = False
         if self._policy.network:
             check_network(self._policy.network)
@@ -113,7 +114,7 @@ class AsyncSandbox:
             packages=self._check_packages(packages),
             cwd=check_text("cwd", cwd),
         )
-        return await self._there(lambda session: session.run(run, on_event))
+        return await self._there(lambda session: session.accept(run, on_event))
 
     async def stream(self, code: str, **options: Unpack[StreamOptions]) -> AsyncGenerator[Event | Execution, None]:
         """Run code and iterate its events as they happen; the last item is the Execution. Leaving early stops it."""
@@ -140,7 +141,7 @@ class AsyncSandbox:
 
     async def interrupt(self) -> None:
         """Stop the code that runs now; its Execution says `cancelled`, and variables are kept if it obeys."""
-        await self._there(lambda session: session.interrupt())
+        await self._there(lambda session: session.interrupt(), changes=False)
 
     async def reset(self) -> None:
         """Forget all variables; files stay."""
@@ -164,11 +165,11 @@ class AsyncSandbox:
         at = len(code) if cursor is None else cursor
         if type(at) is not int or not 0 <= at <= len(code):
             raise InvalidRequest(f"cursor must be from 0 to {len(code)}, not {at!r}")
-        return await self._there(lambda session: session.complete(code, at))
+        return await self._there(lambda session: session.complete(code, at), changes=False)
 
     async def variables(self) -> list[Variable]:
         """The variables that there are, described without running their code."""
-        return await self._there(lambda session: session.variables())
+        return await self._there(lambda session: session.variables(), changes=False)
 
     async def checkpoint(self, name: str | None = None) -> Checkpoint:
         """Save the variables and the files. The Checkpoint says what was saved, and what could not be and why.
@@ -181,7 +182,7 @@ class AsyncSandbox:
 
         check_text("name", name)
         key = own_key(self._here.settings.state_dir)
-        return await self._there(lambda session: saving.checkpoint(session, key, name, OWNER))
+        return await self._there(lambda session: saving.checkpoint(session, key, name, OWNER), changes=False)
 
     @classmethod
     async def restore(
@@ -205,11 +206,44 @@ class AsyncSandbox:
             raise
         return sandbox
 
+    @classmethod
+    async def connect(cls, id: str, *, host: str | None = None, env: Mapping[str, str] | None = None) -> AsyncSandbox:
+        """The sandbox of this id: one that lives in this process, or a durable one, wherever it lived before.
+
+        A durable one goes on from its last checkpoint, on its engine, with its limits and policy. `env` is not kept.
+
+        Raises:
+            InvalidRequest: when its policy cannot be had any more: a folder that it mounts is gone, or not allowed now.
+            SandboxMissing: when there is none.
+            SandboxClosed: when it was closed for good.
+            SandboxTaken: when it is live in another process.
+        """
+        compose.check_host(host)
+        here = compose.local_host()
+        found = await here.background.cross(here.host.find(check_text("id", id) or "", OWNER))
+        options: SandboxOptions = {"limits": found.limits, "policy": found.policy, "python": found.python, "env": env,
+                                   "durable": found.created > 0, "name": found.name}  # fmt: skip
+        sandbox = cls(found.engine, **options)
+        if sandbox._policy.mounts != found.policy.mounts:
+            raise InvalidRequest("a folder that this sandbox has mounted has become a link to another; put it back")
+        sandbox.id, sandbox._is_new = found.id, False
+        return sandbox
+
+    async def hibernate(self) -> bool:
+        """Save a durable sandbox and free its memory; its next use wakes it. False while it is in use.
+
+        Raises:
+            SandboxError: when it could not be saved; it stays as it is.
+        """
+        if not self.durable:
+            raise InvalidRequest("only a sandbox with durable=True can hibernate")
+        return await self._here.background.cross(self._hibernate())
+
     async def close(self) -> None:
-        """End the sandbox and everything in it. Idempotent."""
+        """End the sandbox and everything in it, also what is kept of a durable one. Idempotent."""
         self._closed = True
-        if self._session is not None and self._here.background.reachable:
-            await self._here.background.cross(self._here.host.close_session(self._session))
+        if self._here.background.reachable:
+            await self._here.background.cross(self._close())
 
     async def start(self) -> AsyncSandbox:
         """Start it now rather than at its first use.
@@ -230,7 +264,8 @@ class AsyncSandbox:
             raise
 
     async def __aexit__(self, *ended: object) -> None:
-        await self.close()
+        """A durable one sleeps from now on; any other is closed."""
+        await (self.hibernate() if self.durable and not self._closed else self.close())
 
     def _check_packages(self, given: object, what: str = "packages") -> tuple[str, ...]:
         """Requirements, checked; the module that does so is imported only for those who have any."""
@@ -240,19 +275,30 @@ class AsyncSandbox:
 
         return check(given, what, self._here.settings.package_sources)
 
-    async def _there(self, act: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
-        return await self._here.background.cross(self._act(act))
+    async def _there(self, act: Callable[[Session], Coroutine[Any, Any, T]], *, changes: bool = True) -> T:
+        """Do it on the background loop; what a durable sandbox has is saved after it, unless it changes nothing."""
+        return await self._here.background.cross(self._act(act, changes))
 
-    async def _act(self, act: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
-        return await act(await self._started())
+    async def _act(self, act: Callable[[Session], Coroutine[Any, Any, T]], changes: bool) -> T:
+        session = await self._started()
+        session.users += 1  # from here to the end it does not fall asleep
+        try:
+            return await act(session)
+        finally:
+            session.users -= 1
+            if session.life is not None:
+                session.life.used(changes)
+                self._here.host.expiry.make_room()
 
     async def _started(self) -> Session:
-        """The live session; made on the background loop, once."""
-        async with self._starting:
+        """The live session; made on the background loop, once, and again after it slept."""
+        host = self._here.host
+        async with host.start_of(self.id):
             if self._closed:
                 raise SandboxClosed("this sandbox was closed; make a new one")
-            if self._session is None:
-                self._session = await self._start()
+            if self._session is None or self._session.is_asleep:
+                self._session = host.sessions.get(self.id) or await self._start()
+                self._is_new = False
             return self._session
 
     async def _restore(self, opened: Opened, bring: bool) -> None:
@@ -263,24 +309,50 @@ class AsyncSandbox:
         self.restored = await self._there(lambda session: saving.restore(session, opened, wanted, sources))
 
     async def _close_started(self) -> None:
-        async with self._starting:
-            if self._session is not None:
-                await self._here.host.close_session(self._session)
+        async with self._here.host.start_of(self.id):
+            session = self._session
+        if session is not None and self.durable:
+            await self._here.host.expiry.hibernate(session, "whoever wanted to use it left")
+        elif session is not None:
+            await self._here.host.close_session(session)
+
+    async def _hibernate(self) -> bool:
+        session = self._here.host.sessions.get(self.id)
+        return session is None or await self._here.host.expiry.hibernate(session, "it was put to sleep, as asked")
+
+    async def _close(self) -> None:
+        session = self._here.host.sessions.get(self.id)
+        if session is not None:
+            await self._here.host.close_session(session)
+        elif self.durable and not self._is_new:
+            await self._here.host.close_asleep(self.id, OWNER)
 
     async def _start(self) -> Session:
         engine = await self._here.host.registry.choose(self._engine)
         if self._packages:
             check_allowed(self._policy, self._packages)
-        environment = await self._here.environment(engine, self._policy, self._python, self._packages)
+        if not self.durable:
+            return await self._make(engine, self._packages)
+        from belljar.store.base import SandboxRecord
+
+        now = time.time()
+        record = SandboxRecord(self.id, engine.name, now, now, OWNER, self.name, self._python, self._packages,
+                               self._limits, self._policy)  # fmt: skip
+        durability = await self._here.host.durability()
+        return await durability.start(record, self._is_new, lambda packages: self._make(engine, packages))
+
+    async def _make(self, engine: Engine, packages: Sequence[str]) -> Session:
+        environment = await self._here.environment(engine, self._policy, self._python, packages)
         spec = Spec(self.id, environment, self._limits, self._policy, self._env)
-        session = await self._here.host.create(engine.name, spec)
+        session = await self._here.host.admit(engine.name, spec)
         try:
-            for path, data in self._first_files.items():
-                await session.process.workspace.write(path, data)
+            if self._is_new:
+                for path, data in self._first_files.items():
+                    await session.process.workspace.write(path, data)
             if self._closed:
                 raise SandboxClosed("this sandbox was closed while it started")
         except BaseException:
-            await self._here.host.close_session(session)
+            await self._here.host.let_go(session)
             raise
         return session
 
@@ -369,6 +441,24 @@ class Sandbox:
             raise
         return sandbox
 
+    @classmethod
+    def connect(cls, id: str, *, host: str | None = None, env: Mapping[str, str] | None = None) -> Sandbox:
+        """See AsyncSandbox.connect."""
+        sandbox = cls._around(compose.local_host().background.wait(AsyncSandbox.connect(id, host=host, env=env)))
+        sandbox._wait(sandbox._core._started())
+        return sandbox
+
+    @classmethod
+    def _around(cls, core: AsyncSandbox) -> Sandbox:
+        sandbox = cls.__new__(cls)
+        sandbox._core = core
+        sandbox.files = Files(core.files, sandbox._wait)
+        return sandbox
+
+    def hibernate(self) -> bool:
+        """See AsyncSandbox.hibernate."""
+        return self._wait(self._core.hibernate())
+
     def close(self) -> None:
         """See AsyncSandbox.close."""
         if self._core._here.background.reachable:
@@ -380,7 +470,8 @@ class Sandbox:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
+        if self._core._here.background.reachable:
+            self._wait(self._core.__aexit__())
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self._core._here.background.wait(coroutine)
@@ -402,10 +493,9 @@ def with_checked_mounts(policy: Policy, settings: Settings) -> Policy:
 
 def open_checkpoint(checkpoint: Checkpoint | bytes, settings: Settings) -> Opened:
     """The parts of a checkpoint, once its signature was checked."""
-    from belljar.state.checkpoint import Checkpoint
+    from belljar.state.checkpoint import Checkpoint, opened
 
-    given = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint.from_bytes(checkpoint, owner=OWNER)
-    return given.opened(settings)
+    return checkpoint.opened(settings) if isinstance(checkpoint, Checkpoint) else opened(checkpoint, settings, OWNER)
 
 
 def restored_options(opened: Opened, options: SandboxOptions) -> SandboxOptions:

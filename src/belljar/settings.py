@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from belljar.errors import InvalidRequest
 
 PREFIX = "BELLJAR_"
+MONTH_S = 31 * 24 * 3600
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,13 @@ class Settings:
     install_mb: int = 2048
     layers_mb: int = 8192
     package_sources: tuple[str, ...] = ()
+    max_sandboxes: int = 0
+    max_queue: int = 1000
+    durable_mb: int = 256
+    idle_s: int = 1800
+    max_age_s: int = 0
+    history_runs: int = 1000
+    history_days: int = 30
 
     @classmethod
     def load(cls) -> Settings:
@@ -47,6 +55,13 @@ class Settings:
             install_mb=_whole("INSTALL_MB", default=2048, high=1 << 20),
             layers_mb=_whole("LAYERS_MB", default=8192, high=1 << 20),
             package_sources=_addresses("PACKAGE_SOURCES"),
+            max_sandboxes=_whole("MAX_SANDBOXES", default=0, high=100_000),
+            max_queue=_whole("MAX_QUEUE", default=1000, high=100_000),
+            durable_mb=_whole("DURABLE_MB", default=256, high=4096),
+            idle_s=_whole("IDLE_S", default=1800, high=MONTH_S),
+            max_age_s=_whole("MAX_AGE_S", default=0, high=10 * 12 * MONTH_S),
+            history_runs=_whole("HISTORY_RUNS", default=1000, high=1_000_000),
+            history_days=_whole("HISTORY_DAYS", default=30, high=36_500),
         )
 
 

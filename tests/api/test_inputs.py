@@ -145,7 +145,7 @@ def test_engines_that_are_not_there_are_refused_with_those_that_are(engine: str,
     "options",
     [
         {"host": "http://localhost:1"}, {"packages": ["./x"]}, {"tools": [print]}, {"python": "3.99"},
-        {"durable": True}, {"env": {"A": 1}}, {"files": {"/etc/passwd": "x"}}, {"limits": {"timeout_s": 3}},
+        {"env": {"A": 1}}, {"files": {"/etc/passwd": "x"}}, {"limits": {"timeout_s": 3}},
         {"policy": "none"}, {"policy": Policy(network=["exa*mple.org"])}, {"policy": Policy(mounts={"/data": "x"})},
     ],
     ids=str,

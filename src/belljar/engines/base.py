@@ -193,6 +193,9 @@ class KernelProcess(Protocol):
     def sample(self) -> Sample:
         """What the sandbox has used so far."""
 
+    def memory_bytes(self) -> int:
+        """The memory that it has now."""
+
     async def close(self) -> None:
         """End everything and leave nothing behind. Idempotent."""
 
@@ -246,6 +249,12 @@ class Engine(Protocol):
 
     async def warm_up(self, environment: Environment) -> None:
         """Get ready to start sandboxes of this environment fast. Nobody waits for it."""
+
+    def outermost(self) -> list[int]:
+        """The processes that all others of this engine end with; what would be left if they outlived the host."""
+
+    def sweep(self) -> None:
+        """Take away what hosts left whose processes are all gone. Blocks."""
 
     async def close(self) -> None:
         """End every process of this engine."""

@@ -64,6 +64,9 @@ class Confined(Protocol):
     def sample(self) -> Sample:
         """What it has used so far."""
 
+    def memory_bytes(self) -> int:
+        """The memory that it has now."""
+
     def settle(self) -> None:
         """It has come up: take back the processors that it had on top for that."""
 

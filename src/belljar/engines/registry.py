@@ -83,6 +83,15 @@ class Registry:
         native = self.get("native")
         return native if isinstance(native, Confinement) else None
 
+    def outermost(self) -> list[int]:
+        """The processes that must not outlive this host."""
+        return [pid for engine in list(self._made.values()) for pid in engine.outermost()]
+
+    def sweep(self) -> None:
+        """Take away what hosts left that are gone. Blocks."""
+        for engine in list(self._made.values()):
+            engine.sweep()
+
     async def close(self) -> None:
         """End every engine that was made."""
         for engine in self._made.values():

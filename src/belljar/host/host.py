@@ -7,16 +7,25 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from belljar.engines.base import Engine, EngineHealth, KernelProcess, Spec
 from belljar.engines.registry import FACTORIES, Registry
-from belljar.errors import InvalidRequest, SandboxClosed, SandboxError, StartFailed
+from belljar.errors import HostBusy, InvalidRequest, SandboxClosed, SandboxError, StartFailed
+from belljar.host.admission import Admission
+from belljar.host.expiry import Expiry
+from belljar.host.journal import Journal
 from belljar.host.network import MOST_CONNECTIONS, MOST_REQUESTS, Network
 from belljar.host.pool import Pool
 from belljar.host.session import Session
 from belljar.limits import Limits
 from belljar.packages.environment import Environment
 from belljar.settings import Settings
+
+if TYPE_CHECKING:
+    from belljar.host.durability import Durability
+    from belljar.store.base import SandboxRecord
 
 READY_TIMEOUT_S = 60
 MOST_LAYERED = 4  # pools of environments with a layer
@@ -34,6 +43,11 @@ class Host:
         self._layered: dict[tuple[str, str], None] = {}  # whose pools are of a layer, the oldest first
         self._closing: set[asyncio.Task[None]] = set()
         self._closed = False
+        self.journal = Journal()
+        self.expiry = Expiry(self)
+        self.admission = Admission(settings.max_sandboxes, settings.max_queue, self.expiry.make_room)
+        self._durability: asyncio.Task[Durability] | None = None
+        self._starts: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def create(self, engine_name: str, spec: Spec) -> Session:
         """A sandbox, from the pool when one fits.
@@ -71,6 +85,27 @@ class Host:
         self._prepare_more(engine, spec.environment)
         return session
 
+    async def admit(self, engine_name: str, spec: Spec) -> Session:
+        """The same for whoever uses this host: within its bound, told, and with a queue that has one.
+
+        Raises:
+            HostBusy: when there are as many as there may be, and none was closed in time.
+            SandboxError: when it cannot be made.
+        """
+        try:
+            await self.admission.enter()
+        except HostBusy as failure:
+            self.journal.tell("busy", spec.id, why=str(failure))
+            raise
+        try:
+            session = await self.create(engine_name, spec)
+        except BaseException:
+            self.admission.leave()
+            raise
+        session.has_place, session.journal, session.max_queue = True, self.journal, self.settings.max_queue
+        self.journal.tell("created", spec.id, engine=session.engine_name)
+        return session
+
     async def built(self, engine: Engine, environment: Environment, requirements: Sequence[str]) -> list[str]:
         """The same requirements with a wheel on this machine in place of each address.
 
@@ -88,18 +123,69 @@ class Host:
             found.append(text)
         return found
 
-    async def _process(self, engine: Engine, spec: Spec) -> tuple[KernelProcess, bool]:
-        """A process for a sandbox, and whether it comes from the pool."""
-        pool = self._pools.get((engine.name, spec.environment.digest))
-        process = await pool.take(spec) if pool is not None and not spec.policy.mounts else None
-        if process is not None:
-            return process, True
-        return await (engine.start(spec) if pool is None else pool.start(spec)), False
+    async def close_session(self, session: Session, reason: str | None = None) -> None:
+        """End one sandbox, for good; a durable one is told why when it is asked for again."""
+        session.closed_because = reason
+        if session.life is not None:
+            session.life.stop()
+        await self.let_go(session)
+        if session.life is not None:
+            await (await self.durability()).close_record(session.spec.id, reason)
+        self.journal.tell("closed", session.spec.id, why=reason or "asked for")
 
-    async def close_session(self, session: Session) -> None:
-        """End one sandbox."""
-        self.sessions.pop(session.spec.id, None)
-        await session.close()
+    async def durability(self) -> Durability:
+        """What durable sandboxes need; opened when the first one is asked for.
+
+        Raises:
+            SandboxError: when the state folder cannot be used; the next one tries again.
+        """
+        if self._durability is None or (self._durability.done() and self._durability.exception() is not None):
+            self._durability = asyncio.get_running_loop().create_task(self._open_durability())
+        return await asyncio.shield(self._durability)
+
+    def start_of(self, id: str) -> asyncio.Lock:
+        """Held while a sandbox starts, wakes or falls asleep; the same for everybody who has its id."""
+        return self._starts.setdefault(id, asyncio.Lock())
+
+    def status(self) -> dict[str, Any]:
+        """What there is now, as plain data: counters, and what each live sandbox uses."""
+        return {
+            "counters": dict(self.journal.counters),
+            "waiting": self.admission.waiting,
+            "sandboxes": {name: session.usage() for name, session in self.sessions.items()},
+        }
+
+    async def close_by_id(self, id: str) -> bool:
+        """End the live sandbox of that id; whether there was one."""
+        session = self.sessions.get(id)
+        if session is not None:
+            await self.close_session(session, "another process asked for it")
+        return session is not None
+
+    async def find(self, id: str, owner: str) -> SandboxRecord:
+        """What is known of a sandbox that somebody wants to use by its id.
+
+        Raises:
+            SandboxMissing: when there is none.
+            SandboxClosed: when it was closed for good.
+            SandboxTaken: when another host that lives has it.
+        """
+        session = self.sessions.get(id)
+        if session is None or session.life is not None:
+            return await (await self.durability()).find(id, owner)
+        from belljar.store.base import SandboxRecord
+
+        spec = session.spec
+        return SandboxRecord(id, session.engine_name, 0.0, 0.0, limits=spec.limits, policy=spec.policy)
+
+    async def close_asleep(self, id: str, owner: str) -> None:
+        """End a durable sandbox for good that is not live here."""
+        await (await self.durability()).close_asleep(id, owner)
+
+    def forget(self) -> None:
+        """In a forked child: whatever this host holds is the parent's."""
+        if self._durability is not None and self._durability.done() and self._durability.exception() is None:
+            self._durability.result().forget()
 
     async def health(self) -> list[EngineHealth]:
         """What every engine can do here."""
@@ -130,12 +216,54 @@ class Host:
         self._closed = True
         for task in self._warming.values():
             task.cancel()
+        await self.expiry.close()
         await asyncio.gather(*self._warming.values(), *self._closing, return_exceptions=True)
         await asyncio.gather(*(pool.close() for pool in self._pools.values()), return_exceptions=True)
-        await asyncio.gather(*(session.close() for session in self.sessions.values()), return_exceptions=True)
+        await asyncio.gather(*(self._close_kept(session) for session in self.sessions.values()), return_exceptions=True)
         self.sessions.clear()
         self._pools.clear()
         await self.registry.close()
+        if self._durability is not None:
+            with contextlib.suppress(SandboxError):  # it was never opened
+                await (await asyncio.shield(self._durability)).close()
+
+    async def _close_kept(self, session: Session) -> None:
+        """At the end of the host: what is durable is saved first, unless a run is on, which may take long."""
+        if session.life is not None and not session.users:
+            try:
+                await session.life.settle()
+            except SandboxError as failure:
+                self.journal.warn("checkpoint_failed", session.spec.id, failure)
+        await session.close()
+
+    async def let_go(self, session: Session) -> None:
+        """End what is live of a sandbox; what is kept of it stays."""
+        self.sessions.pop(session.spec.id, None)
+        had_place, session.has_place = session.has_place, False
+        try:
+            await session.close()
+        finally:
+            if had_place:
+                self.admission.leave()
+
+    async def _process(self, engine: Engine, spec: Spec) -> tuple[KernelProcess, bool]:
+        """A process for a sandbox, and whether it comes from the pool."""
+        pool = self._pools.get((engine.name, spec.environment.digest))
+        process = await pool.take(spec) if pool is not None and not spec.policy.mounts else None
+        if process is not None:
+            return process, True
+        return await (engine.start(spec) if pool is None else pool.start(spec)), False
+
+    async def _open_durability(self) -> Durability:
+        from belljar.host.durability import Durability
+
+        made = Durability(self)
+        try:
+            await made.open()
+        except BaseException:
+            made.store.close()
+            raise
+        return made
 
     def _prepare_more(self, engine: Engine, environment: Environment) -> None:
         """After the first sandbox of a kind: warm its environment up, then keep some ready. Nobody waits for it."""

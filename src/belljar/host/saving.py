@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import re
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import belljar_kernel
-from belljar.engines.base import Event, Spec, ignore
+from belljar.engines.base import Event, Spec
 from belljar.errors import InvalidRequest, PackageError, SandboxError
 from belljar.host.text import plain
+from belljar.packages.environment import Environment
 from belljar.state.checkpoint import Checkpoint, CheckpointReport
 from belljar.state.envelope import CHUNK, Opened, Piece, seal
 
@@ -35,9 +37,19 @@ async def checkpoint(session: Session, key: bytes, name: str | None, owner: str)
     Raises:
         SandboxError: when there is no Python to save, or it did not answer.
     """
-    arriving = Arriving(session.spec)
-    done = await session.ask_live({"type": "save", "max_bytes": arriving.max_bytes}, arriving, TIMEOUT_S)
-    return await asyncio.to_thread(_seal, session, arriving, done, key, name, owner)
+    arriving = Arriving(session.spec, MAX_BYTES)
+    done = await session.ask_live(arriving.request, arriving, TIMEOUT_S)
+    return await asyncio.to_thread(Taken(session, arriving, done).seal, key, name, owner)
+
+
+async def take(session: Session, max_bytes: int, timeout_s: float) -> Taken:
+    """For whoever has the turn: what the sandbox sends of its state. Whatever is done with that, it may go on.
+
+    Raises:
+        SandboxError: when its Python ended, or did not answer.
+    """
+    arriving = Arriving(session.spec, max_bytes)
+    return Taken(session, arriving, await session.ask_now(arriving.request, timeout_s, arriving))
 
 
 async def restore(
@@ -50,49 +62,69 @@ async def restore(
     Raises:
         SandboxError: when the Python ended on the way for another reason, or too often.
     """
-    without = await _bring(session, packages, sources) if packages else {}
+    missing = await _bring(session, packages, sources) if packages else {}
+    async with session.turn:
+        session.check_live()
+        report = replace(await load(session, opened), packages_skipped=missing)
+        session.count = opened.header["count"]
+        session.restored = f"the state of checkpoint {opened.header['id']} was restored{without(report)}"
+    return report
+
+
+async def load(session: Session, opened: Opened, with_files: bool = True) -> CheckpointReport:
+    """For whoever has the turn: send a checkpoint in, with or without its files; with them, if they get lost.
+
+    Names whose values end the Python are left out: a fresh one is given the rest.
+
+    Raises:
+        SandboxError: when the Python ended on the way for another reason, or too often.
+    """
     known: dict[int, Event] = {}  # what became of parts that are not given again, by their number
     for end in range(MOST_ENDS + 1):
-        restoring = Restoring(without)
+        restoring = Restoring()
         for number, (part, pieces) in enumerate(opened.parts()):
+            if part["kind"] == "files" and not with_files:
+                continue
             try:
-                done = known[number] if number in known else await _load(session, part, pieces)
+                done = known[number] if number in known else await _give(session, part, pieces)
             except SandboxError as failure:
                 if session.closed or session.process.alive or part["kind"] != "names" or end == MOST_ENDS:
                     raise
                 known[number] = {"error": {"name": "SandboxError", "value": str(failure)}}
                 if not await session.start_over():
-                    known = {number: done for number, done in known.items() if "error" in done}
+                    with_files, known = True, {number: done for number, done in known.items() if "error" in done}
                 break
             if part["kind"] == "files":
                 known[number] = done
             restoring.take(part, done)
         else:
             break
-    report = restoring.report()
-    session.count = opened.header["count"]
-    session.restored = f"the state of checkpoint {opened.header['id']} was restored{_without(report)}"
-    return report
+    return restoring.report()
 
 
-async def _load(session: Session, part: dict[str, Any], pieces: list[Piece]) -> Event:
+async def _give(session: Session, part: dict[str, Any], pieces: list[Piece]) -> Event:
     """The answer to the last piece of a part."""
     done: Event = {}
     for left, piece in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True):
         data = base64.b64encode(piece.data).decode("ascii")
         request = {"type": "load", "kind": part["kind"], "names": part["names"], "data": data}
-        done = await session.ask_live(request | {"packed": piece.is_packed, "last": not left}, ignore, TIMEOUT_S)
+        done = await session.ask_now(request | {"packed": piece.is_packed, "last": not left}, TIMEOUT_S)
     return done
 
 
 class Arriving:
     """Takes the `state` Events of one `save`."""
 
-    def __init__(self, spec: Spec) -> None:
-        self.max_bytes = min(MAX_BYTES, (spec.limits.memory_mb + spec.limits.disk_mb) << 20)
+    def __init__(self, spec: Spec, max_bytes: int) -> None:
+        self.max_bytes = min(max_bytes, (spec.limits.memory_mb + spec.limits.disk_mb) << 20)
         self._left = self.max_bytes + (64 << 20)  # archives and pickles have some bytes of their own
         self._pieces: dict[int, list[bytearray]] = {}
         self._failure: str | None = None
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What to ask for."""
+        return {"type": "save", "max_bytes": self.max_bytes}
 
     def __call__(self, event: Event) -> None:
         """One piece of one part; what the code prints meanwhile is dropped."""
@@ -137,41 +169,74 @@ class Arriving:
                     yield {"kind": row["kind"], "names": _texts(row.get("names"))}, pieces
 
 
-def _seal(session: Session, arrived: Arriving, done: Event, key: bytes, name: str | None, owner: str) -> Checkpoint:
-    """The checkpoint of what arrived. Blocks while it compresses.
+class Taken:
+    """A state that has left its sandbox, not sealed yet. Blocks while it is sealed."""
 
-    Raises:
-        SandboxError: when what arrived is not what can be kept.
-    """
-    python, spec = done.get("python"), session.spec
-    parts = list(arrived.parts(done))
-    header: dict[str, Any] = {
-        "format": 1,
-        "id": str(uuid.uuid4()),
-        "name": name,
-        "owner": owner,
-        "created": time.time(),
-        "engine": session.engine_name,
-        "python": python if isinstance(python, str) and re.fullmatch(r"\d+\.\d+\.\d+", python) else "",
-        "kernel": belljar_kernel.digest(),
-        "packages": list(spec.environment.packages),
-        "requirements": _requirements(spec),
-        "policy": spec.policy.packages if isinstance(spec.policy.packages, str) else list(spec.policy.packages),
-        "limits": asdict(spec.limits),
-        "count": session.count,
-        "saved": [name for part, _ in parts for name in part["names"]],
-        "skipped": _reasons(done.get("skipped")),
-        "files_skipped": _reasons(done.get("files_skipped")),
-    }
-    data = seal(header, parts, key)
-    return Checkpoint.of(header, data)
+    def __init__(self, session: Session, arrived: Arriving, done: Event) -> None:
+        self.count = session.count
+        self._engine = session.engine_name
+        self._spec = session.spec
+        self._done = done
+        self._arrived = arrived
+        self._parts: list[tuple[dict[str, Any], list[bytearray]]] | None = None
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """The reason for each name that could not be saved."""
+        return _reasons(self._done.get("skipped"))
+
+    def content(self) -> str:
+        """A digest of the names and files: the same when nothing has changed, whatever was run meanwhile.
+
+        Raises:
+            SandboxError: when what arrived is not what can be kept.
+        """
+        digest = hashlib.sha256(repr(sorted(self.skipped)).encode())
+        for part, pieces in self._all_parts():
+            if part["kind"] != "sources":  # every run adds to them
+                digest.update(repr((part["kind"], part["names"])).encode())
+                for piece in pieces:
+                    digest.update(piece)
+        return digest.hexdigest()
+
+    def seal(self, key: bytes, name: str | None, owner: str) -> Checkpoint:
+        """The checkpoint of it.
+
+        Raises:
+            SandboxError: when what arrived is not what can be kept.
+        """
+        python, spec = self._done.get("python"), self._spec
+        parts = self._all_parts()
+        header: dict[str, Any] = {
+            "format": 1,
+            "id": str(uuid.uuid4()),
+            "name": name,
+            "owner": owner,
+            "created": time.time(),
+            "engine": self._engine,
+            "python": python if isinstance(python, str) and re.fullmatch(r"\d+\.\d+\.\d+", python) else "",
+            "kernel": belljar_kernel.digest(),
+            "packages": list(spec.environment.packages),
+            "requirements": requirements(spec.environment),
+            "policy": spec.policy.packages if isinstance(spec.policy.packages, str) else list(spec.policy.packages),
+            "limits": asdict(spec.limits),
+            "count": self.count,
+            "saved": [name for part, _ in parts for name in part["names"]],
+            "skipped": self.skipped,
+            "files_skipped": _reasons(self._done.get("files_skipped")),
+        }
+        return Checkpoint.of(header, seal(header, parts, key))
+
+    def _all_parts(self) -> list[tuple[dict[str, Any], list[bytearray]]]:
+        if self._parts is None:
+            self._parts = list(self._arrived.parts(self._done))
+        return self._parts
 
 
 class Restoring:
     """Collects what became of each part of a checkpoint."""
 
-    def __init__(self, packages_skipped: dict[str, str]) -> None:
-        self._packages_skipped = packages_skipped
+    def __init__(self) -> None:
         self._loaded: list[str] = []
         self._skipped: dict[str, str] = {}
         self._files_skipped: dict[str, str] = {}
@@ -189,7 +254,7 @@ class Restoring:
 
     def report(self) -> CheckpointReport:
         """Which names are there again."""
-        return CheckpointReport(self._loaded, self._skipped, self._files_skipped, self._packages_skipped)
+        return CheckpointReport(self._loaded, self._skipped, self._files_skipped)
 
 
 async def _bring(session: Session, packages: Sequence[str], sources: Sequence[str]) -> dict[str, str]:
@@ -207,16 +272,16 @@ async def _bring(session: Session, packages: Sequence[str], sources: Sequence[st
     return skipped
 
 
-def _requirements(spec: Spec) -> list[str]:
+def requirements(environment: Environment) -> list[str]:
     """What was installed into a sandbox, as it was asked for: an address rather than the wheel that was built of it."""
-    if not spec.environment.requirements:
+    if not environment.requirements:
         return []
     from belljar.host.building import origin
 
-    return [origin(text) for text in spec.environment.requirements]
+    return [origin(text) for text in environment.requirements]
 
 
-def _without(report: CheckpointReport) -> str:
+def without(report: CheckpointReport) -> str:
     """What is not there again, by name."""
     missing = list(dict.fromkeys([*report.packages_skipped, *sorted(report.skipped)]))
     more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""

@@ -8,17 +8,21 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from belljar.engines import exits
 from belljar.engines.base import Engine, Event, KernelExited, KernelProcess, OnEvent, Spec, ignore
-from belljar.errors import PackageError, SandboxClosed, SandboxError, StartFailed
+from belljar.errors import HostBusy, PackageError, SandboxClosed, SandboxError, StartFailed
 from belljar.execution import Completion, Execution, ExecutionError, State, Usage, Variable
 from belljar.host.network import Network
 from belljar.host.recorder import RESULTS_BYTES, Recorder
 from belljar.host.supply import Supply
 from belljar.packages.environment import Environment
 from belljar_kernel.files import is_told
+
+if TYPE_CHECKING:
+    from belljar.host.journal import Journal
+    from belljar.host.life import Life
 
 _NONE = type(None)
 _MODULE = re.compile(r"No module named '([^']{1,200})'")
@@ -65,6 +69,14 @@ class Session:
         self.built = built
         self.network = network
         self.closed = False
+        self.closed_because: str | None = None
+        self.is_asleep = False  # closed, and kept: its next use makes another session of it
+        self.users = 0  # acts that have begun with this session
+        self.life: Life | None = None  # of a durable sandbox
+        self.journal: Journal | None = None
+        self.max_queue = 1000
+        self.has_place = False  # of those that its host has
+        self._callers = 0
         self._turn = asyncio.Lock()
         self.count = 0
         self._lost: str | None = None
@@ -74,6 +86,11 @@ class Session:
         self.is_set_up = False
         self._stop = Stop()
         self._supply = Supply(self)
+
+    @property
+    def turn(self) -> asyncio.Lock:
+        """Held by whoever asks something of its Python."""
+        return self._turn
 
     @property
     def is_untouched(self) -> bool:
@@ -88,9 +105,30 @@ class Session:
             raise StartFailed(f"the kernel ended while it was being set up: {ended.exit}") from None
         self.is_set_up = True
 
+    async def accept(self, run: Run, on_event: OnEvent | None = None) -> Execution:
+        """run(), unless too many wait for that; told to those who want to know.
+
+        Raises:
+            HostBusy: when the queue is full.
+        """
+        if self._callers > self.max_queue:
+            raise HostBusy(f"{self.max_queue} runs wait for this sandbox already, and it does one at a time; try later")
+        self._callers += 1
+        try:
+            execution = await self.run(run, on_event)
+        finally:
+            self._callers -= 1
+        if self.journal is not None:
+            self.journal.ran(execution)
+        if self.life is not None:
+            self.life.ran(run, execution)
+        return execution
+
     async def run(self, run: Run, on_event: OnEvent | None = None) -> Execution:
         """Run code when its turn comes, and tell what it did."""
         async with self._turn:
+            if self.life is not None:
+                await self.life.save_first()
             state, reason = await self._revive()
             for path, data in run.files.items():
                 await self.process.workspace.write(path, data)
@@ -138,11 +176,13 @@ class Session:
             self._news = None if kept else "a fresh Python was started, as asked, but the files are lost"
 
     async def start_over(self) -> bool:
-        """A fresh Python in the place of one that ended before any code ran in it; False when the files are lost."""
-        async with self._turn:
-            self._check_open()
-            self._lost = None
-            return await self.renew()
+        """For whoever has the turn: a fresh Python in the place of one that ended before any code ran in it.
+
+        False when the files are lost.
+        """
+        self._check_open()
+        self._lost = None
+        return await self.renew()
 
     async def ask(self, request: dict[str, Any]) -> Event:
         """A Request beside runs, of a fresh Python when the last one ended."""
@@ -157,10 +197,18 @@ class Session:
             SandboxError: when it has ended, or did not answer.
         """
         async with self._turn:
-            self._check_open()
-            if not (self.process.alive and self.is_set_up):
-                raise SandboxError("the sandbox's Python has ended, and its variables with it: there is no state")
+            self.check_live()
             return await self._request(request, on_event, timeout_s)
+
+    def check_live(self) -> None:
+        """Refuse to speak about a Python that has ended.
+
+        Raises:
+            SandboxError: when it has.
+        """
+        self._check_open()
+        if not (self.process.alive and self.is_set_up):
+            raise SandboxError("the sandbox's Python has ended, and its variables with it: there is no state")
 
     async def complete(self, code: str, cursor: int) -> list[Completion]:
         """Ways to go on from the cursor."""
@@ -174,6 +222,21 @@ class Session:
         kinds = {"name": (str,), "type": (str,), "preview": (str, _NONE), "size": (int, _NONE), "shape": (list, _NONE)}
         rows = _rows(done.get("variables"), kinds)
         return [Variable(**row) for row in rows if all(type(side) is int for side in row["shape"] or [])]
+
+    def tell_start(self, is_restored: bool, text: str) -> None:
+        """What the first Execution says about the state that it found."""
+        self.restored, self._news = (text, None) if is_restored else (None, text)
+
+    def usage(self) -> dict[str, Any]:
+        """What it uses now, as plain data."""
+        return {
+            "engine": self.engine_name,
+            "is_busy": self._turn.locked(),
+            "waiting": max(0, self._callers - 1),
+            "runs": self.count,
+            "cpu_s": self.process.sample().cpu_s,
+            "memory_bytes": self.process.memory_bytes(),
+        }
 
     async def close(self) -> None:
         """End the sandbox. Idempotent."""
@@ -268,6 +331,9 @@ class Session:
         assert execution.error is not None
         self._lost = execution.error.value
         execution.state, execution.state_reason = "reset", self._lost
+        if self.life is not None and self.life.last is not None:
+            told = f"{self._lost}; the next run goes on from the state after run {self.life.last.count}"
+            execution.state, execution.state_reason = "restored", told
 
     async def _revive(self) -> tuple[State, str | None]:
         """Make sure that a kernel is there; ("reset", why) when it is a new one."""
@@ -278,6 +344,9 @@ class Session:
             return ("kept", None) if self.restored is None else ("restored", self.restored)
         reason = self._lost or "the sandbox's Python had ended"
         kept = await self.renew()
+        if self.life is not None and (told := await self.life.recover(kept)) is not None:
+            self._lost, self.restored = None, f"{told}: {reason}"
+            return "restored", self.restored
         self._lost = None
         self._news = f"a fresh Python was started{'' if kept else ', and the files are lost'}: {reason}"
         return "reset", self._news
@@ -289,9 +358,9 @@ class Session:
         await self.configure()
         return kept
 
-    async def ask_now(self, request: dict[str, Any], seconds: float | None = None) -> Event:
+    async def ask_now(self, request: dict[str, Any], seconds: float | None = None, on_event: OnEvent = ignore) -> Event:
         """A Request of whoever has the turn."""
-        return await self._request(request, ignore, seconds or self.spec.limits.timeout_s)
+        return await self._request(request, on_event, seconds or self.spec.limits.timeout_s)
 
     async def _request(self, request: dict[str, Any], on_event: OnEvent, timeout_s: float) -> Event:
         try:
@@ -319,7 +388,8 @@ class Session:
 
     def _check_open(self) -> None:
         if self.closed:
-            raise SandboxClosed("this sandbox was closed; make a new one")
+            why = f": {self.closed_because}" if self.closed_because else ""
+            raise SandboxClosed(f"this sandbox was closed{why}; make a new one")
 
 
 def configuration(process: KernelProcess, spec: Spec, warm: bool) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class Checkpoint:
         Raises:
             CheckpointRefused: for all others.
         """
-        return cls.of(unseal(_checked(data), known_keys(Settings.load().state_dir), owner).header, bytes(data))
+        return cls.of(opened(data, Settings.load(), owner).header, bytes(data))
 
     @classmethod
     def of(cls, header: dict[str, Any], data: bytes) -> Checkpoint:
@@ -70,10 +70,15 @@ class Checkpoint:
         Raises:
             CheckpointRefused: when it is not as it was signed.
         """
-        return unseal(self._bytes, known_keys(settings.state_dir), self.owner)
+        return opened(self._bytes, settings, self.owner)
 
 
-def _checked(data: object) -> bytes:
+def opened(data: object, settings: Settings, owner: str) -> Opened:
+    """The parts of a checkpoint in bytes, once its signature was checked.
+
+    Raises:
+        CheckpointRefused: when it was not signed by this installation, or one that it trusts, for this owner.
+    """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise CheckpointRefused(f"a checkpoint is bytes, not {type(data).__name__}")
-    return bytes(data)
+    return unseal(bytes(data), known_keys(settings.state_dir), owner)

@@ -46,6 +46,12 @@ class Hierarchy:
             raise
         return group
 
+    def sweep(self) -> None:
+        """Take away what hosts left that are no more; one may have lived in a group beside ours."""
+        for parent in dict.fromkeys(self.parents.values()):
+            for place in {parent.parent, *parent.parent.parent.glob("*/")}:
+                _sweep(place)
+
     def remove(self) -> None:
         """Take away what find() made; groups still in it keep it."""
         for parent in dict.fromkeys(self.parents.values()):
@@ -95,6 +101,14 @@ class Group:
     def peak_bytes(self) -> int:
         """The most memory that the group had."""
         return int(os.pread(self._peak, 64, 0)) if self._peak >= 0 else 0
+
+    def bytes_now(self) -> int:
+        """The memory that the group has; asked for too rarely to keep the file open."""
+        name = "memory.current" if self.version == 2 else "memory.usage_in_bytes"
+        try:
+            return int((self.folders["memory"] / name).read_text())
+        except OSError:
+            return 0
 
     def out_of_memory_kills(self) -> int:
         """How many processes the kernel ended here for want of memory."""
@@ -159,12 +173,7 @@ def find(name: str, process: int | str = "self", system: Path = Path("/")) -> Hi
     hierarchy = _try_v2(name, mounts, own) or _try_v1(name, mounts, own)
     if hierarchy is None:
         raise NoCgroups(NONE_WRITABLE, _fix())
-    for parent in dict.fromkeys(hierarchy.parents.values()):
-        for place in {
-            parent.parent,
-            *parent.parent.parent.glob("*/"),
-        }:  # a dead host may have lived in a group beside ours
-            _sweep(place)
+    hierarchy.sweep()
     return hierarchy
 
 

@@ -121,6 +121,10 @@ class ConfinedProgram:
             return Sample(0.0, 0)
         return Sample(self.group.cpu_s(), self.group.peak_bytes())
 
+    def memory_bytes(self) -> int:
+        """The memory that it has now."""
+        return self.group.bytes_now() if self.group is not None else 0
+
     def settle(self) -> None:
         """Take back the processors that it had on top to come up."""
         if self.group is not None and self.group.joins and self._start_cpus:

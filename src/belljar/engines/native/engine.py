@@ -124,6 +124,20 @@ class NativeEngine:
             jail = await self._jail(environment)
             await jail.warm_up()
 
+    def outermost(self) -> list[int]:
+        """The launchers, and process 1 of each."""
+        found: list[int] = []
+        for task in self._jails.values():
+            if task.done() and not _is_over(task):
+                launcher = task.result().process.pid
+                found += [launcher, *_children(launcher)]
+        return found
+
+    def sweep(self) -> None:
+        """Control groups; those that are there when the engine starts are swept then."""
+        if self._hierarchy is not None:
+            self._hierarchy.sweep()
+
     async def close(self) -> None:
         """End every jail, and with it every sandbox."""
         await asyncio.gather(*(reserve.close() for reserve in self._reserves.values()), return_exceptions=True)
@@ -239,6 +253,13 @@ def _is_over(task: asyncio.Task[Jail]) -> bool:
     if not task.done():
         return False
     return task.cancelled() or task.exception() is not None or task.result().init.failure is not None
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
 
 
 def _raise_open_files() -> None:

@@ -155,6 +155,10 @@ class NativeProcess:
             return Sample(0.0, 0)
         return Sample(self.group.cpu_s(), self.group.peak_bytes())
 
+    def memory_bytes(self) -> int:
+        """The memory that it has now."""
+        return self.group.bytes_now() if self.group is not None else 0
+
     def fits(self, spec: Spec) -> bool:
         """Whether settle() can give it what this asks for."""
         return disk_order(spec.limits) == disk_order(self.limits) and may_have(spec.policy, self.degraded)

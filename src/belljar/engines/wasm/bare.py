@@ -96,6 +96,11 @@ class BareRunner(asyncio.SubprocessProtocol):
                 self._sample = Sample(used[0], max(self._sample.peak_memory_bytes, used[1]))
         return self._sample
 
+    def memory_bytes(self) -> int:
+        """The memory that it has now, where the system tells."""
+        used = _usage(self._transport.get_pid()) if self._transport is not None and not self.exit.done() else None
+        return used[1] if used else 0
+
     def settle(self) -> None:
         """It has come up; nothing was lent for that."""
 

@@ -134,6 +134,13 @@ class WasmEngine:
     async def warm_up(self, environment: Environment) -> None:
         """Nothing: every process boots from its snapshot."""
 
+    def outermost(self) -> list[int]:
+        """None of its own: each process ends when the host lets go of it."""
+        return []
+
+    def sweep(self) -> None:
+        """Nothing: its processes have no control groups but the jail's."""
+
     async def close(self) -> None:
         """Nothing is kept between sandboxes but a thread."""
         self._explaining.shutdown(wait=False, cancel_futures=True)

@@ -51,6 +51,10 @@ class JailedRunner:
         """What it has used so far."""
         return self._confined.sample()
 
+    def memory_bytes(self) -> int:
+        """The memory that it has now."""
+        return self._confined.memory_bytes()
+
     def settle(self) -> None:
         """It has come up: it gets no more than its limits from here on."""
         self._confined.settle()

@@ -157,6 +157,10 @@ class WasmProcess:
         """Processor time so far and the most memory there was."""
         return _added(self._before, self._runner.sample()) if self._runner else self._before
 
+    def memory_bytes(self) -> int:
+        """The memory that it has now."""
+        return self._runner.memory_bytes() if self._runner else 0
+
     async def close(self) -> None:
         """End everything and leave nothing behind, even when nobody waits for it any more."""
         if self._closing is None:

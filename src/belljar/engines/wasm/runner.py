@@ -30,6 +30,9 @@ class Runner(Protocol):
     def sample(self) -> Sample:
         """What it has used so far."""
 
+    def memory_bytes(self) -> int:
+        """The memory that it has now."""
+
     def settle(self) -> None:
         """It has come up."""
 

@@ -59,6 +59,10 @@ def _dispatch(options: Namespace) -> int:
             from belljar.surfaces.cli import packages
 
             return packages.command(options)
+        case "sandboxes":
+            from belljar.surfaces.cli import sandboxes
+
+            return sandboxes.command(options)
         case "bench":
             from belljar.surfaces.cli import bench
 

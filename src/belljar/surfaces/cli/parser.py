@@ -70,6 +70,7 @@ def build() -> argparse.ArgumentParser:
     doctor = command("doctor", "check which walls this machine can hold, and say how to fix those it cannot")
     doctor.add_argument("--json", action="store_true", help="print one JSON object")
     _add_packages(command("packages", "show or prepare the packages that every sandbox has"))
+    _add_sandboxes(command("sandboxes", "list, show or close durable sandboxes"))
     bench = command("bench", "measure this machine against the peers (needs a source checkout)")
     bench.add_argument("arguments", nargs=argparse.REMAINDER, metavar="…", help="passed on to the benchmarks")
     attack = command("attack", "attack a sandbox from inside and report what was contained")
@@ -146,3 +147,17 @@ def _add_packages(parser: argparse.ArgumentParser) -> None:
     sync.add_argument("names", nargs="*", metavar="NAME", help="packages to have ready as well, also without an index")
     for parser_of_action in (listing, sync):
         parser_of_action.add_argument("--engine", default="auto", help="the engine whose packages are meant")
+
+
+def _add_sandboxes(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
+    listing = actions.add_parser("list", help="print which there are", formatter_class=_Help)
+    listing.add_argument("--owner", metavar="NAME", help="those of one owner")
+    listing.add_argument("--all", action="store_true", help="those that were closed not long ago, too")
+    show = actions.add_parser("show", help="print what is known of one", formatter_class=_Help)
+    show.add_argument("id", metavar="ID", help="its id, or the beginning of it")
+    show.add_argument("--runs", type=int, default=10, metavar="N", help="how many of its last runs (default: 10)")
+    for parser_of_action in (listing, show):
+        parser_of_action.add_argument("--json", action="store_true", help="print JSON")
+    closing = actions.add_parser("close", help="end some for good, live or asleep", formatter_class=_Help)
+    closing.add_argument("ids", nargs="+", metavar="ID", help="an id, or the beginning of it")

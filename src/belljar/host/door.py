@@ -1,0 +1,112 @@
+"""The private socket of a host: other processes of the same user ask it what it has, or to close a sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from belljar.errors import SandboxError
+from belljar.host.lock import HostLock
+
+if TYPE_CHECKING:
+    from belljar.host.host import Host
+
+TIMEOUT_S = 30.0
+MOST_BYTES = 1 << 16
+_CREDENTIALS = struct.Struct("3i")
+
+
+class Door:
+    """Answers one line of JSON with another."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._server: asyncio.Server | None = None
+
+    @classmethod
+    async def open(cls, host: Host, lock: HostLock) -> Door:
+        """Listen beside the lock. A system that cannot leaves it closed: the store still tells most."""
+        door = cls(host)
+        listener = socket.socket(socket.AF_UNIX)
+        try:
+            with _short(lock.folder, lock.socket) as path:
+                listener.bind(path)
+            (lock.folder / lock.socket).chmod(0o600)
+            door._server = await asyncio.start_unix_server(door._serve, sock=listener, limit=MOST_BYTES)
+        except OSError as failure:
+            listener.close()
+            host.journal.warn("door_failed", None, failure)
+        return door
+
+    async def close(self) -> None:
+        """Listen no more."""
+        if self._server is not None:
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            if _is_own(writer.get_extra_info("socket")):
+                async with asyncio.timeout(TIMEOUT_S):
+                    answer = await self._answer(json.loads(await reader.readline()))
+                    writer.write(json.dumps(answer).encode() + b"\n")
+                    await writer.drain()
+        except (OSError, ValueError, TimeoutError, asyncio.LimitOverrunError):
+            pass  # whoever asked has gone, or did not ask properly
+        finally:
+            writer.close()
+
+    async def _answer(self, request: Any) -> dict[str, Any]:
+        match request:
+            case {"act": "status"}:
+                return self._host.status()
+            case {"act": "close", "id": str(id)}:
+                try:
+                    return {"closed": await self._host.close_by_id(id)}
+                except SandboxError as failure:
+                    return {"error": str(failure)}
+            case _:
+                return {"error": "this host knows no such act"}
+
+
+def ask(state_dir: Path, host: str, request: dict[str, Any]) -> dict[str, Any] | None:
+    """What the host of that name answers; None when it does not. Blocks."""
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(TIMEOUT_S)
+        try:
+            with _short(state_dir / "hosts", f"{host}.sock") as path:
+                line.connect(path)
+            line.sendall(json.dumps(request).encode() + b"\n")
+            with line.makefile("rb") as answers:
+                answer = json.loads(answers.readline())
+        except (OSError, ValueError):
+            return None
+    return answer if isinstance(answer, dict) else None
+
+
+@contextlib.contextmanager
+def _short(folder: Path, name: str) -> Iterator[str]:
+    """A path that fits: the address of a socket has room for a hundred characters only."""
+    whole = str(folder / name)
+    if len(os.fsencode(whole)) < 100 or not os.path.isdir("/proc/self/fd"):
+        yield whole
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{name}"
+    finally:
+        os.close(descriptor)
+
+
+def _is_own(line: socket.socket) -> bool:
+    """Whether the same user asks, or root. The folder keeps others out already; where the system tells, we ask it."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    _, uid, _ = _CREDENTIALS.unpack(line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    return uid in (os.getuid(), 0)

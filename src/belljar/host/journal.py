@@ -1,0 +1,55 @@
+"""What a host tells of its sandboxes: counters, and log records that carry the ids. Configures no logging."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from typing import Any
+
+from belljar.execution import Execution
+
+logger = logging.getLogger("belljar")
+
+
+class Journal:
+    """Of one host. Every event is counted by its name, and logged with what it is about."""
+
+    def __init__(self) -> None:
+        self.counters: Counter[str] = Counter()
+
+    def tell(self, event: str, sandbox_id: str | None = None, *, level: int = logging.INFO, **facts: Any) -> None:
+        """One event. `extra` of the record has `event`, `sandbox_id` and the facts, for those who want fields."""
+        self.counters[event] += 1
+        self._log(event, sandbox_id, level, facts)
+
+    def _log(self, event: str, sandbox_id: str | None, level: int, facts: dict[str, Any]) -> None:
+        if logger.isEnabledFor(level):
+            words = [event, *([f"sandbox={sandbox_id}"] if sandbox_id else [])]
+            words += [f"{name}={_word(value)}" for name, value in facts.items()]
+            extra = {"event": event, "sandbox_id": sandbox_id, **facts}
+            logger.log(level, "%s", " ".join(words), extra=extra)
+
+    def warn(self, event: str, sandbox_id: str | None, failure: Exception) -> None:
+        """Something that Belljar could not do, and that nobody waits for."""
+        self.tell(event, sandbox_id, level=logging.WARNING, why=str(failure))
+
+    def ran(self, execution: Execution) -> None:
+        """One run, by how it ended. `execution_id` is the sandbox's id and the number of the run in it."""
+        self.counters[f"runs_{execution.status}"] += 1
+        if logger.isEnabledFor(logging.INFO):
+            facts = {
+                "execution_id": f"{execution.sandbox_id}/{execution.execution_count}",
+                "status": execution.status,
+                "state": execution.state,
+                "wall_s": round(execution.usage.wall_s, 6),
+                "cpu_s": round(execution.usage.cpu_s, 6),
+                "peak_memory_bytes": execution.usage.peak_memory_bytes,
+            }
+            self._log("run", execution.sandbox_id, logging.INFO, facts)
+
+
+def _word(value: object) -> str:
+    """A value that cannot look like another field or another line, whoever wrote it."""
+    text = str(value)
+    return text if text.isprintable() and " " not in text and '"' not in text else json.dumps(text)

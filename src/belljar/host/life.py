@@ -1,0 +1,262 @@
+"""The life of a durable sandbox, longer than that of its Python: saved after runs, restored after it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from belljar.errors import CheckpointRefused, SandboxError, StoreFailed
+from belljar.execution import Execution
+from belljar.host import saving
+from belljar.host.history import run_record
+from belljar.packages.environment import Environment
+from belljar.state.envelope import unseal
+from belljar.store.base import CheckpointRecord, SandboxRecord, Store
+
+if TYPE_CHECKING:
+    from belljar.host.durability import Durability
+    from belljar.host.session import Run, Session
+
+SAVE_AFTER_S = 0.05  # runs that follow each other at once are saved together
+PATIENCE_S, LEAST_PATIENCE_S = 60.0, 2.0
+SLOW_DISK_S = 10.0
+KEPT = 2  # checkpoints: the last, and one more in case its bytes are damaged
+MOST_BACKLOG = 1000  # of a disk that is too slow for the history: the runs must not wait for it
+
+
+class Life:
+    """Of one sandbox while this host has it."""
+
+    def __init__(self, owner: Durability, record: SandboxRecord, is_new: bool) -> None:
+        self._durability = owner
+        self.record = record
+        self.is_new = is_new
+        self.session: Session | None = None
+        self.last: CheckpointRecord | None = None
+        self.last_used = time.time()
+        self._nothing = ""  # why the last load found none
+        self._patience_s = PATIENCE_S
+        self._is_changed = False
+        self._hurry = asyncio.Event()
+        self._is_due = False  # a save was begun that has not looked yet
+        self._saves: set[asyncio.Task[None]] = set()
+        self._writes: set[asyncio.Task[None]] = set()
+
+    async def attach(self, session: Session, notes: Sequence[str] = ()) -> None:
+        """Give a fresh session the last saved state, and watch it from now on.
+
+        Raises:
+            SandboxError: when its Python ended on the way.
+        """
+        self.session = session
+        if not self.is_new:
+            why = "; ".join([self.record.reason or "it was asleep", *notes])
+            async with session.turn:
+                session.check_live()
+                told = await self._load(session, with_files=True)
+            session.count = self.last.count if self.last else 0
+            session.tell_start(told is not None, f"{told or f'{self._nothing}, so it starts anew'}: {why}")
+            self._durability.journal.tell("restored" if told else "reset", self.record.id, why=why)
+        session.life = self
+        if self.is_new:
+            self.changed()  # it may have files from the beginning
+
+    async def recover(self, kept: bool) -> str | None:
+        """Within the sandbox's turn, after its Python was replaced: its variables again, and its files if lost.
+
+        What was restored, in words; None when there is nothing to restore, or it ended the Python again.
+
+        Raises:
+            StoreFailed: when it cannot be read now; the next run tries again.
+        """
+        session = self.session
+        assert session is not None
+        try:
+            told = await self._load(session, with_files=not kept)
+        except StoreFailed:
+            session.is_set_up = False  # nobody may take this Python for the one that was
+            raise
+        except SandboxError as failure:
+            self._durability.journal.warn("restore_failed", self.record.id, failure)
+            await session.renew()
+            return None
+        if told is not None:
+            self._durability.journal.tell("restored", self.record.id, why="its Python ended")
+        return told
+
+    def changed(self) -> None:
+        """Something may be different: save it soon, in the background."""
+        self.last_used = time.time()
+        self._is_changed = True
+        if not self._is_due:
+            self._is_due = True
+            task = asyncio.get_running_loop().create_task(self._save_soon())
+            self._saves.add(task)
+            task.add_done_callback(self._saves.discard)
+
+    def used(self, changes: bool) -> None:
+        """Somebody did something with it, that changed it or not."""
+        self.last_used = time.time()
+        if changes:
+            self.changed()
+
+    def ran(self, run: Run, execution: Execution) -> None:
+        """Write a run into the history; nobody waits for that."""
+        record = run_record(run, execution)
+        journal, keep = self._durability.journal, self._durability.settings.history_runs
+
+        def write(store: Store) -> None:
+            try:
+                store.add_run(record, keep)
+            except StoreFailed as failure:
+                journal.warn("history_failed", record.sandbox_id, failure)
+
+        if self._durability.store.backlog > MOST_BACKLOG:
+            journal.tell("history_dropped", record.sandbox_id)
+        elif keep:
+            with contextlib.suppress(StoreFailed):  # the host is being closed
+                self._durability.store.begin(write)
+
+    async def save_first(self) -> None:
+        """Before a run, within its turn: what the one before did leaves the sandbox.
+
+        That it is written is not waited for, but what was taken earlier is: one state at a time is on its way.
+        """
+        if self._writes:
+            await asyncio.wait(self._writes, timeout=SLOW_DISK_S)
+        if self._writes:
+            return  # the disk is too slow for the runs; it is saved with what comes next
+        try:
+            taken = await self._take()
+        except SandboxError as failure:
+            self._tell_failure(failure)
+            return
+        if taken is not None:
+            self._begin_write(taken).add_done_callback(self._tell_end)
+
+    async def settle(self) -> None:
+        """Return when everything is saved that can be.
+
+        Raises:
+            SandboxError: when the last of it could not be.
+        """
+        self._hurry.set()
+        while self._saves or self._writes:
+            await asyncio.wait(self._saves | self._writes)
+        if self._is_changed:
+            await self._save()
+
+    def stop(self) -> None:
+        """Save no more: the sandbox is being closed for good."""
+        self._is_changed = False
+        self._hurry.set()
+
+    async def _save_soon(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._hurry.wait(), SAVE_AFTER_S)
+        self._is_due = False
+        try:
+            await self._save()
+        except SandboxError as failure:
+            self._tell_failure(failure)
+
+    async def _save(self) -> None:
+        assert self.session is not None
+        async with self.session.turn:
+            taken = await self._take()
+        if taken is not None:
+            await asyncio.shield(self._begin_write(taken))
+
+    async def _take(self) -> saving.Taken | None:
+        """What has changed since the last time; None when nothing has, or there is no Python that has it.
+
+        Whoever wants to run something waits for this: what does not leave in time gets less of it the next time.
+        """
+        session, self._is_changed, was_changed = self.session, False, self._is_changed
+        if not was_changed or session is None or session.closed or not (session.process.alive and session.is_set_up):
+            return None
+        try:
+            taken = await saving.take(session, self._durability.settings.durable_mb << 20, self._patience_s)
+        except BaseException:
+            self._is_changed = True
+            self._patience_s = max(LEAST_PATIENCE_S, self._patience_s / 2)
+            raise
+        self._patience_s = PATIENCE_S
+        return taken
+
+    async def _write(self, taken: saving.Taken) -> None:
+        assert self.session is not None
+        durability, before = self._durability, self.last
+        packages = added_packages(self.session.spec.environment)
+        try:
+            self.last = await durability.store.call(lambda store: self._add(store, taken, packages))
+        except BaseException:
+            self._is_changed = True
+            raise
+        event = "unchanged" if before is not None and before.id == self.last.id else "checkpoint"
+        durability.journal.tell(event, self.record.id, after_run=self.last.count, bytes=self.last.size)
+
+    def _tell_failure(self, failure: SandboxError) -> None:
+        if self.session is not None and self.session.process.alive:  # else its end is what there is to tell
+            self._durability.journal.warn("checkpoint_failed", self.record.id, failure)
+
+    def _begin_write(self, taken: saving.Taken) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(self._write(taken))
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)
+        return task
+
+    def _tell_end(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and isinstance(failure := task.exception(), SandboxError):
+            self._tell_failure(failure)
+
+    def _add(self, store: Store, taken: saving.Taken, packages: tuple[str, ...]) -> CheckpointRecord:
+        """In the store's thread: whatever takes long."""
+        store.update_sandbox(self.record.id, self.last_used, packages)
+        content = taken.content()
+        if self.last is not None and self.last.content == content:
+            store.confirm_checkpoint(self.last.id, taken.count)
+            return replace(self.last, count=taken.count)
+        sealed = taken.seal(self._durability.key, None, self.record.owner)
+        skipped = dict(list(taken.skipped.items())[:100])
+        record = CheckpointRecord(sealed.id, self.record.id, sealed.created, taken.count, sealed.size, content, skipped)
+        store.add_checkpoint(record, sealed.to_bytes(), KEPT)
+        return record
+
+    async def _load(self, session: Session, with_files: bool) -> str | None:
+        """For whoever has the turn: send in the newest checkpoint that can be read; in words, or None without one."""
+        durability, damaged = self._durability, ""
+        for record in await durability.store.call(lambda store: store.checkpoints(self.record.id)):
+
+            def read(store: Store, record: CheckpointRecord = record) -> Any:
+                return unseal(store.read_checkpoint(record), durability.keys, self.record.owner)
+
+            try:
+                opened = await durability.store.call(read)
+            except CheckpointRefused as failure:
+                durability.journal.warn("checkpoint_damaged", self.record.id, failure)
+                damaged = damaged or f"; a newer one, after run {record.count}, was damaged"
+                continue
+            report = await saving.load(session, opened, with_files)
+            self.last = record
+            lacking = saving.without(replace(report, skipped={**record.skipped, **report.skipped}))
+            return f"the state after run {record.count} was restored{lacking}{damaged}"
+        self._nothing = "no checkpoint could be read" if damaged else "nothing had been saved"
+        return None
+
+
+def added_packages(environment: Environment) -> tuple[str, ...]:
+    """What an environment has beyond the preinstalled set: exact versions, and addresses, which no index knows."""
+    ground, asked = set(environment.ground.packages), saving.requirements(environment)
+    added = [line for line in environment.packages if line not in ground]
+    addresses = {name: text for name, text in zip(environment.requirements, asked, strict=True) if name != text}
+    if not addresses:
+        return tuple(added)
+    from belljar.packages.requirements import name_of
+
+    named = {name_of(name): text for name, text in addresses.items()}
+    return tuple(named.get(name_of(line), line) for line in added)

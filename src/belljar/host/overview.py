@@ -1,0 +1,121 @@
+"""The durable sandboxes of this installation, seen from outside: from the store and from hosts that live. Blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from typing import Any
+
+from belljar.errors import InvalidRequest, SandboxError, SandboxMissing, SandboxTaken
+from belljar.host import door
+from belljar.host.durability import ENDED, taken
+from belljar.host.lock import HostLock, is_held
+from belljar.settings import Settings
+from belljar.store.base import SandboxRecord
+from belljar.store.sqlite import SqliteStore
+
+SHORTEST_ID = 4
+TRIES = 3  # a sandbox may change hands while it is looked at
+
+
+class Overview:
+    """What there is, for one who owns none of it."""
+
+    def __init__(self, settings: Settings, store: SqliteStore) -> None:
+        self._settings = settings
+        self._store = store
+        self._answers: dict[str, dict[str, Any]] = {}
+
+    def sandboxes(self, owner: str | None = None, closed: bool = False) -> list[dict[str, Any]]:
+        """Every sandbox as plain data, the newest first; `usage` is what a live one uses now."""
+        if not self._store.path.exists():
+            return []
+        return [self._described(self._truly(record)) for record in self._store.sandboxes(owner, closed)]
+
+    def sandbox(self, id: str, runs: int = 10) -> dict[str, Any]:
+        """One sandbox with its checkpoints and its last runs.
+
+        Raises:
+            SandboxMissing: when there is none.
+        """
+        record = self._truly(self.find(id))
+        return {
+            **self._described(record),
+            "checkpoints": [asdict(each) for each in self._store.checkpoints(record.id)],
+            "runs": [asdict(each) for each in self._store.runs(record.id, runs)],
+        }
+
+    def find(self, id: str) -> SandboxRecord:
+        """By its id, or by enough of its beginning.
+
+        Raises:
+            InvalidRequest: when that may mean several.
+            SandboxMissing: when there is none.
+        """
+        if len(id) < SHORTEST_ID:
+            raise InvalidRequest(f"{id!r} is too short for an id; give at least its first {SHORTEST_ID} characters")
+        rows = self._store.sandboxes(closed=True) if self._store.path.exists() else []
+        found = [record for record in rows if record.id.startswith(id)]
+        if len(found) > 1:
+            raise InvalidRequest(f"{len(found)} sandboxes have an id that begins with {id!r}; give more of it")
+        if not found:
+            raise SandboxMissing(f"there is no durable sandbox {id!r}; `belljar sandboxes list` shows those there are")
+        return found[0]
+
+    def close(self, id: str) -> str:
+        """End a sandbox for good, wherever it lives; its whole id.
+
+        Raises:
+            SandboxError: when its host does not answer, or the store cannot be used.
+        """
+        record = self.find(id)
+        for _ in range(TRIES):
+            if record.state == "closed":
+                break
+            if record.host is not None and is_held(self._settings.state_dir, record.host):
+                answer = door.ask(self._settings.state_dir, record.host, {"act": "close", "id": record.id})
+                if answer is None:
+                    raise SandboxTaken(f"its host does not answer; {taken(record)}")
+                if "error" in answer:
+                    raise SandboxError(f"its host could not close it: {answer['error']}")
+            else:
+                self._close_unowned(record)
+            record = self.find(record.id)
+        return record.id
+
+    def _close_unowned(self, record: SandboxRecord) -> None:
+        """As its owner for a moment, so that nobody wakes it meanwhile."""
+        lock = HostLock.take(self._settings.state_dir)
+        try:
+            if self._store.claim(record.id, lock.name, record.host):
+                self._store.close_sandbox(record.id, "`belljar sandboxes close` ended it")
+        finally:
+            lock.release()
+
+    def _truly(self, record: SandboxRecord) -> SandboxRecord:
+        """The same, but what its host left without a word sleeps."""
+        if record.host is None or is_held(self._settings.state_dir, record.host):
+            return record
+        return replace(record, state="asleep", host=None, reason=ENDED)
+
+    def _described(self, record: SandboxRecord) -> dict[str, Any]:
+        usage = self._status(record.host).get(record.id) if record.host is not None else None
+        return {**asdict(record), "usage": usage}
+
+    def _status(self, host: str) -> dict[str, Any]:
+        if host not in self._answers:
+            answer = door.ask(self._settings.state_dir, host, {"act": "status"}) or {}
+            self._answers[host] = answer.get("sandboxes", {})
+        return self._answers[host]
+
+
+@contextmanager
+def overview(settings: Settings | None = None) -> Iterator[Overview]:
+    """Look at the state folder of this installation."""
+    chosen = settings or Settings.load()
+    store = SqliteStore(chosen.state_dir)
+    try:
+        yield Overview(chosen, store)
+    finally:
+        store.close()

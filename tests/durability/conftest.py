@@ -1,0 +1,56 @@
+"""Hosts with a state folder of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from belljar import compose
+from belljar.compose import LocalHost
+from belljar.settings import Settings
+
+MakeHost = Callable[..., LocalHost]
+
+
+@pytest.fixture(scope="module")
+def state_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("state")
+
+
+@pytest.fixture(scope="module")
+def here(native: None, state_dir: Path) -> Iterator[LocalHost]:
+    """The host that sandboxes of this module live on."""
+    host = LocalHost(replace(Settings.load(), state_dir=state_dir, pool_size=0, reserve_size=0))
+    with compose.using(host):
+        yield host
+    host.close()
+
+
+@pytest.fixture
+def another(native: None, tmp_path: Path) -> Iterator[MakeHost]:
+    """More hosts, each in place of the one before."""
+    made: list[LocalHost] = []
+
+    def make(**settings: Any) -> LocalHost:
+        values = {"state_dir": tmp_path / "state", "pool_size": 0, "reserve_size": 0, **settings}
+        made.append(LocalHost(replace(Settings.load(), **values)))
+        compose._here = made[-1]
+        return made[-1]
+
+    before = compose._here
+    yield make
+    compose._here = before
+    for host in made:
+        if host.background.reachable:
+            host.close()
+
+
+def saved(host: LocalHost, id: str) -> None:
+    """Wait until all that a sandbox has is saved."""
+    session = host.host.sessions[id]
+    assert session.life is not None
+    host.background.wait(session.life.settle())

@@ -1,0 +1,52 @@
+"""What hostile code can do to saving: nothing that costs others, the host, or the state before."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from tests.durability.conftest import saved
+from tests.reliability.traces import eventually
+
+from belljar import Sandbox
+from belljar.compose import LocalHost
+from belljar.host import life
+from belljar.host.journal import Journal
+
+
+def test_an_object_that_never_finishes_saving_is_stopped_and_the_sandbox_goes_on(
+    here: LocalHost, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(life, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(life, "LEAST_PATIENCE_S", 0.5)
+    sandbox, failed = Sandbox("native", durable=True), here.host.journal.counters["checkpoint_failed"]
+    sandbox.run("x = 1")
+    saved(here, sandbox.id)
+    sandbox.run("class Slow:\n    def __reduce__(self):\n        while True: pass\nslow = Slow(); y = 2")
+    assert eventually(lambda: here.host.journal.counters["checkpoint_failed"] > failed, 20)
+    assert sandbox.run("[x, y]").value == [1, 2]
+    assert sandbox.run("del slow").status == "ok"
+    saved(here, sandbox.id)
+    sandbox.hibernate()
+    assert sandbox.run("[x, y]").value == [1, 2]
+    sandbox.close()
+
+
+def test_an_object_that_ends_python_when_saved_costs_what_came_after_the_last_checkpoint(here: LocalHost):
+    sandbox = Sandbox("native", durable=True)
+    sandbox.run("x = 1")
+    saved(here, sandbox.id)
+    sandbox.run("class End:\n    def __reduce__(self): __import__('os')._exit(7)\nend = End(); x = 2")
+    session = here.host.sessions[sandbox.id]
+    assert eventually(lambda: not session.process.alive, 20)
+    ran = sandbox.run("[x, 'end' in globals()]")
+    assert (ran.value, ran.state) == ([1, False], "restored")
+    assert "exit code 7" in ran.state_reason
+    sandbox.close()
+
+
+def test_what_comes_from_inside_cannot_forge_a_log_line(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO, "belljar")
+    Journal().warn("checkpoint_failed", "id", ValueError('x\nrun sandbox=other status=ok "quoted"'))
+    assert caplog.messages == ['checkpoint_failed sandbox=id why="x\\nrun sandbox=other status=ok \\"quoted\\""']
+    assert caplog.records[0].why.startswith("x\n")

@@ -1,0 +1,90 @@
+"""The lock of a host: held while it lives, free afterwards, and nothing is ended that is not its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from belljar import StoreFailed
+from belljar.host.lock import GoneHost, HostLock, ProcessId, gone_hosts, is_held
+
+HOLDER = """
+import os, subprocess, sys
+from pathlib import Path
+from belljar.host.lock import HostLock
+lock = HostLock.take(Path(sys.argv[1]))
+child = subprocess.Popen(["sleep", "1000"])
+lock.note([child.pid])
+print(lock.name, child.pid, flush=True)
+input()
+"""
+
+
+def test_a_lock_is_held_while_its_host_lives_and_leaves_nothing(tmp_path: Path):
+    lock = HostLock.take(tmp_path)
+    assert is_held(tmp_path, lock.name)
+    assert list(gone_hosts(tmp_path)) == []
+    assert [path.name for path in (tmp_path / "hosts").iterdir()] == [f"{lock.name}.lock"]
+    lock.release()
+    lock.release()
+    assert not is_held(tmp_path, lock.name)
+    assert list((tmp_path / "hosts").iterdir()) == []
+
+
+def test_what_a_killed_host_left_is_found_once_and_ended(tmp_path: Path):
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as host:
+        name, child = host.stdout.readline().split()
+        orphan = ProcessId.of(int(child))
+        assert list(gone_hosts(tmp_path)) == []
+        host.kill()
+    assert not is_held(tmp_path, name)
+    found = []
+    for gone in gone_hosts(tmp_path):
+        found.append(gone)
+        assert gone.end_processes() == 1
+        assert list(gone_hosts(tmp_path)) == []  # nobody else gets it meanwhile
+    assert found == [GoneHost(name, (orphan,))]
+    assert list((tmp_path / "hosts").iterdir()) == []
+
+
+def test_a_process_that_has_the_number_of_another_is_spared():
+    with subprocess.Popen(["sleep", "1000"]) as bystander:
+        now = ProcessId.of(bystander.pid)
+        assert not ProcessId(now.pid, now.started - 1).end()
+        assert bystander.poll() is None
+        assert now.end()
+        assert bystander.wait(10) == -9
+    assert not now.end()
+
+
+def test_what_was_noted_before_the_machine_was_started_anew_does_not_count(tmp_path: Path):
+    with subprocess.Popen(["sleep", "1000"]) as bystander:
+        noted = ProcessId.of(bystander.pid)
+        (tmp_path / "hosts").mkdir()
+        said = {"boot": "another", "processes": [[noted.pid, noted.started]]}
+        (tmp_path / "hosts/1-2-x.lock").write_text(json.dumps(said))
+        (tmp_path / "hosts/1-3-y.lock").write_text("torn {")
+        assert [gone.processes for gone in gone_hosts(tmp_path)] == [(), ()]
+        bystander.kill()
+
+
+def test_a_forked_child_does_not_hold_the_lock_of_its_parent(tmp_path: Path):
+    lock = HostLock.take(tmp_path)
+    duplicate = os.dup(lock._descriptor)  # as a child has it
+    lock.forget()
+    assert is_held(tmp_path, lock.name)
+    os.close(duplicate)
+    assert not is_held(tmp_path, lock.name)
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path):
+    (tmp_path / "hosts").write_text("in the way")
+    with pytest.raises(StoreFailed, match="BELLJAR_STATE_DIR"):
+        HostLock.take(tmp_path)

@@ -1,0 +1,240 @@
+"""The embedded store: what goes in comes out, full disks and torn files are refused, and others may look meanwhile."""
+
+from __future__ import annotations
+
+import resource
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from belljar import Limits, Policy, StoreFailed
+from belljar.store.base import CheckpointRecord, RunRecord, SandboxRecord
+from belljar.store.migrations import STEPS
+from belljar.store.sqlite import SqliteStore
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    opened = SqliteStore(tmp_path / "state")
+    yield opened
+    opened.close()
+
+
+def sandbox(**changes: object) -> SandboxRecord:
+    record = SandboxRecord(str(uuid.uuid4()), "native", 1.5, 2.5, "ann", "name", "3.12", ("rich==14.0.0",),
+                           Limits(memory_mb=128), Policy(network=["a.example"], mounts={"/d": "/m"}))  # fmt: skip
+    return replace(record, **changes)
+
+
+def checkpoint(of: SandboxRecord, **changes: object) -> CheckpointRecord:
+    record = CheckpointRecord(str(uuid.uuid4()), of.id, time.time(), 3, 4, "digest", {"lock": "cannot be pickled"})
+    return replace(record, **changes)
+
+
+def run(of: SandboxRecord, count: int) -> RunRecord:
+    denials = [{"kind": "network", "target": "b.example"}]
+    return RunRecord(of.id, count, 1.0, f"x = {count}", "ok", {"text": "1"}, 0.1, 0.05, 1 << 20, denials)
+
+
+def fill(store: SqliteStore, record: SandboxRecord) -> None:
+    for number in range(1000):
+        store.add_run(replace(run(record, number), code="x" * 2000), keep=1000)
+
+
+def use(store: SqliteStore, record: SandboxRecord) -> None:
+    store.sandboxes()
+    store.runs(record.id, 100)
+    store.add_run(run(record, 1), keep=3)
+
+
+@contextmanager
+def files_at_most(size: int) -> Iterator[None]:
+    """A disk that is full, as far as this process can tell: no file can grow beyond this."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_what_goes_in_comes_out(store: SqliteStore):
+    first, other = sandbox(), sandbox(owner="bob", created=9.0)
+    store.add_sandbox(first)
+    store.add_sandbox(other)
+    assert store.sandbox(first.id) == first
+    assert store.sandbox("nobody") is None
+    assert store.sandboxes() == [other, first]
+    assert store.sandboxes("ann") == [first]
+    saved = checkpoint(first)
+    store.add_checkpoint(saved, b"bytes", keep=2)
+    assert store.checkpoints(first.id) == [saved]
+    assert store.read_checkpoint(saved) == b"bytes"
+    store.add_run(run(first, 1), keep=10)
+    assert store.runs(first.id, 5) == [run(first, 1)]
+    store.update_sandbox(first.id, 7.0, ("a==1",))
+    assert store.sandbox(first.id) == replace(first, last_used=7.0, packages=("a==1",))
+
+
+def test_nothing_is_made_before_it_is_needed_and_nobody_else_may_read_it(store: SqliteStore):
+    assert not store.path.parent.exists()
+    record = sandbox()
+    store.add_sandbox(record)
+    store.add_checkpoint(checkpoint(record), b"x", keep=1)
+    readable = [
+        path for path in store.path.parent.rglob("*") if path.is_file() and stat.S_IMODE(path.stat().st_mode) & 0o077
+    ]
+    assert readable == []
+
+
+def test_one_host_at_a_time_has_a_sandbox(store: SqliteStore):
+    record = sandbox()
+    store.add_sandbox(record)
+    assert store.claim(record.id, "one", None)
+    assert not store.claim(record.id, "two", None)
+    assert store.claim(record.id, "two", "one")
+    assert store.release("one") == []
+    assert store.release("two", "it ended") == [record.id]
+    asleep = store.sandbox(record.id)
+    assert (asleep.state, asleep.host, asleep.reason) == ("asleep", None, "it ended")
+    store.close_sandbox(record.id, "too old")
+    assert not store.claim(record.id, "three", None)
+    assert (store.sandboxes(), store.sandboxes(closed=True)[0].reason) == ([], "too old")
+
+
+def test_old_checkpoints_and_runs_make_room_for_new_ones(store: SqliteStore):
+    record = sandbox()
+    store.add_sandbox(record)
+    saved = [checkpoint(record, created=float(number), count=number) for number in range(5)]
+    for number, each in enumerate(saved):
+        store.add_checkpoint(each, b"x" * number, keep=2)
+        store.add_run(run(record, number), keep=3)
+    assert store.checkpoints(record.id) == [saved[4], saved[3]]
+    assert len(list((store.path.parent / "checkpoints" / record.id).iterdir())) == 2
+    assert [each.count for each in store.runs(record.id, 100)] == [4, 3, 2]
+    store.confirm_checkpoint(saved[4].id, 9)
+    assert store.checkpoints(record.id)[0].count == 9
+
+
+def test_what_is_closed_loses_its_bytes_at_once_and_its_row_later(store: SqliteStore):
+    record = sandbox()
+    store.add_sandbox(record)
+    store.add_checkpoint(checkpoint(record), b"x", keep=2)
+    store.add_run(run(record, 1), keep=3)
+    store.close_sandbox(record.id)
+    assert not (store.path.parent / "checkpoints" / record.id).exists()
+    store.prune(time.time() - 60)
+    assert store.sandbox(record.id).state == "closed"
+    store.prune(time.time() + 60)
+    assert (store.sandbox(record.id), store.runs(record.id, 5)) == (None, [])
+
+
+def test_a_full_disk_refuses_what_is_new_and_loses_nothing_else(store: SqliteStore):
+    record = sandbox()
+    store.add_sandbox(record)
+    before = checkpoint(record)
+    store.add_checkpoint(before, b"good", keep=1)
+    with files_at_most(100_000):
+        with pytest.raises(StoreFailed, match=r"could not be written.*kept.*BELLJAR_STATE_DIR"):
+            store.add_checkpoint(checkpoint(record), bytes(1 << 20), keep=1)
+        with pytest.raises(StoreFailed, match="nothing in it was changed"):
+            fill(store, record)
+    written = len(store.runs(record.id, 1000))
+    assert 0 < written < 1000
+    assert store.checkpoints(record.id) == [before]
+    assert store.read_checkpoint(before) == b"good"
+    assert len(list((store.path.parent / "checkpoints" / record.id).iterdir())) == 1
+    store.add_run(run(record, 1), keep=1000)  # there is room again: the same store goes on
+    assert len(store.runs(record.id, 1000)) == written + 1
+
+
+def test_a_checkpoint_whose_row_cannot_be_written_leaves_no_bytes(store: SqliteStore):
+    stranger = sandbox()
+    store.sandboxes()
+    with pytest.raises(StoreFailed):
+        store.add_checkpoint(checkpoint(stranger), b"x", keep=1)
+    assert list((store.path.parent / "checkpoints").rglob("*")) == [store.path.parent / "checkpoints" / stranger.id]
+
+
+def test_a_log_that_was_cut_off_loses_the_last_writes_only(store: SqliteStore, tmp_path: Path):
+    record = sandbox()
+    store.add_sandbox(record)
+    for number in range(20):
+        store.add_run(run(record, number), keep=100)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in store.path.parent.glob("store.sqlite*"):
+        (copy / path.name).write_bytes(path.read_bytes())
+    log = copy / "store.sqlite-wal"
+    (copy / "store.sqlite-shm").unlink()
+    log.write_bytes(log.read_bytes()[: log.stat().st_size * 3 // 4 + 11])
+    other = SqliteStore(copy)
+    counts = [each.count for each in other.runs(record.id, 100)]
+    assert 0 < len(counts) < 20
+    assert counts == list(range(len(counts)))[::-1]
+    other.add_run(run(record, 99), keep=100)
+    other.close()
+
+
+@pytest.mark.parametrize("size", [10, 5000])
+def test_a_torn_file_is_refused_by_name_and_left_as_it_is(store: SqliteStore, size: int):
+    record = sandbox()
+    store.add_sandbox(record)
+    for number in range(50):
+        store.add_run(replace(run(record, number), code="x" * 500), keep=100)
+    store.close()
+    whole = store.path.read_bytes()
+    store.path.write_bytes(b"torn" * (size // 4) if size < 100 else whole[:size])
+    torn = store.path.read_bytes()
+    with pytest.raises(StoreFailed, match=r"store\.sqlite.* is damaged"):
+        use(store, record)
+    assert store.path.read_bytes() == torn
+    store.path.write_bytes(whole)
+    assert len(store.runs(record.id, 100)) == 50
+
+
+def test_another_process_reads_while_this_one_writes(store: SqliteStore):
+    record = sandbox()
+    store.add_sandbox(record)
+    reader = (
+        "import sys; from pathlib import Path; from belljar.store.sqlite import SqliteStore\n"
+        "store = SqliteStore(Path(sys.argv[1]))\n"
+        "print(len(store.runs(sys.argv[2], 9)), flush=True)\ninput()\nprint(len(store.runs(sys.argv[2], 9)))"
+    )
+    command = [sys.executable, "-c", reader, str(store.path.parent), record.id]
+    with store._writing() as db:
+        db.execute("UPDATE sandboxes SET name = 'being written'")
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+            assert other.stdout.readline() == "0\n"
+            db.execute("COMMIT")
+            db.execute("BEGIN")
+            store_again = SqliteStore(store.path.parent)
+            db.execute("COMMIT")
+            store_again.add_run(run(record, 1), keep=9)
+            store_again.close()
+            db.execute("BEGIN")
+            assert other.communicate("\n", timeout=20)[0] == "1\n"
+
+
+def test_a_store_of_a_later_belljar_is_refused(store: SqliteStore):
+    store.add_sandbox(sandbox())
+    store.close()
+    with sqlite3.connect(store.path) as db:
+        db.execute(f"PRAGMA user_version = {len(STEPS) + 1}")
+    db.close()
+    with pytest.raises(StoreFailed, match="later Belljar"):
+        store.sandboxes()
+
+
+def test_ids_are_no_paths(store: SqliteStore):
+    with pytest.raises(StoreFailed, match="not the id"):
+        store.read_checkpoint(CheckpointRecord("../../etc/passwd", str(uuid.uuid4()), 0.0, 0, 0, ""))
