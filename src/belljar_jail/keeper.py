@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import functools
 import os
 import select
 import signal
 import socket
-import struct
 import time
 
-from belljar_jail import linux, packages, program_root, wire
+from belljar_jail import beneath, copying, landlock, linux, packages, program_root, wire
+from belljar_jail.door import KINDS, Door, Notification, Refused, refuse
+from belljar_jail.ids import DOOR, USER
 from belljar_jail.root import PROC_FLAGS
+from belljar_jail.tracing import Tracee
 
 NAMESPACES = (
     linux.CLONE_NEWUSER
@@ -24,34 +25,54 @@ NAMESPACES = (
     | linux.CLONE_NEWIPC
     | linux.CLONE_NEWUTS
 )
-USER = 1000
 DISK = "/.disk"
 FOLDERS = {"workspace": "/workspace", "tmp": "/tmp", "home": "/home/sandbox", "shm": "/dev/shm"}
+READABLE = ["/usr", "/lib", "/lib64", "/bin", "/opt", "/etc", "/proc", "/packages"]
+WRITABLE = list(FOLDERS.values())
+DEVICES = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")]
 MASKED = (
     "kcore", "keys", "key-users", "kallsyms", "timer_list", "sched_debug", "sysrq-trigger", "cmdline", "config.gz",
     "modules", "partitions", "diskstats", "swaps", "vmallocinfo", "slabinfo", "iomem", "ioports", "interrupts",
     "kpagecount", "kpageflags", "kpagecgroup", "kmsg", "locks", "buddyinfo", "pagetypeinfo", "zoneinfo",
 )  # fmt: skip
-NOTIFY_RECEIVE, NOTIFY_SEND = 0xC0502100, 0xC0182101
 
 
-def keep(control: socket.socket, go: socket.socket, order: wire.Message, cgroups: list[int]) -> None:
-    """Build the sandbox's own walls, say so, and look after it until the host lets go."""
+def keep(
+    control: socket.socket, go: socket.socket, order: wire.Message, cgroups: list[int], files: dict[str, int]
+) -> None:
+    """Build the sandbox's own walls, say so, and look after it until the host lets go.
+
+    `files` are the folders of the sandbox that this is a live fork of.
+    """
+    origin = -1
     try:
         if not go.recv(1):
             return
-        workspace = _build(order, cgroups)
+        if order["has_door"]:
+            origin = _keep_origin()
+        workspace = _build(order, cgroups, files)
     except OSError as failure:
         wire.send(control, {"op": "failed", "error": str(failure)})
         return
-    _forget_descriptors(keep={control.fileno(), workspace})
+    _forget_descriptors(keep={control.fileno(), workspace, origin} - {-1})
+    handed = _way_in(order["generation"]) if files else []
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
     wire.send(control, {"op": "ready"}, [workspace])
-    os.close(workspace)
-    _serve(control)
+    if files:
+        wire.send(control, {"op": "way_in"}, handed)
+    for descriptor in (workspace, *handed):
+        os.close(descriptor)
+    _Service(control, origin).serve()
 
 
-def _build(order: wire.Message, cgroups: list[int]) -> int:
+def _keep_origin() -> int:
+    """Go on in a copy of these mounts. For a fork's own /proc, Linux wants to see one that nothing is masked in."""
+    origin = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    linux.unshare(linux.CLONE_NEWNS)
+    return origin
+
+
+def _build(order: wire.Message, cgroups: list[int], files: dict[str, int]) -> int:
     for descriptor in cgroups:
         os.write(descriptor, b"0")
     linux.unshare(linux.CLONE_NEWCGROUP)
@@ -73,9 +94,24 @@ def _build(order: wire.Message, cgroups: list[int]) -> int:
     for name, target in FOLDERS.items():
         os.mkdir(f"{DISK}/{name}", 0o1777 if name in ("tmp", "shm") else 0o755)
         linux.mount(f"{DISK}/{name}", target, None, linux.MS_BIND)
+        if name in files:
+            _copy(files[name], f"{DISK}/{name}")
     _show_memory(order)
     linux.umount(DISK)
+    if files:
+        linux.mount("/", beneath.root_of(order["generation"]), None, linux.MS_BIND | linux.MS_REC)
     return os.open("/workspace", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def _way_in(generation: int) -> list[int]:
+    """What a live fork needs to come here: our namespaces, and rules for Landlock that are about our files."""
+    namespaces = [os.open(f"/proc/self/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in KINDS]
+    return [*namespaces, rules(generation)]
+
+
+def rules(generation: int) -> int:
+    """Landlock's rules for a kernel."""
+    return landlock.ruleset(READABLE, [*WRITABLE, beneath.folder_for_forks(generation)], DEVICES)
 
 
 @functools.cache
@@ -107,63 +143,197 @@ def _forget_descriptors(keep: set[int]) -> None:
         os.closerange(low + 1, high)
 
 
-def _serve(control: socket.socket) -> None:
-    """Answer the host until it closes its end; the pid namespace, and all that lives in it, ends with this process."""
-    wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    poll = select.poll()
-    poll.register(control, select.POLLIN)
-    poll.register(wake_read, select.POLLIN)
-    listener, kernel = -1, -1
-    while True:
-        for descriptor, event in poll.poll():
-            if descriptor == wake_read:
-                os.read(wake_read, 4096)
-                _reap()
-            elif descriptor == listener:
-                if event & select.POLLIN:
-                    _refuse(listener)
-                else:  # every process under this filter is gone
-                    poll.unregister(listener)
-                    os.close(listener)
-                    listener = -1
-            elif descriptor == control.fileno():
-                received = wire.receive(control)
-                if received is None:
-                    return
-                message, descriptors = received
-                if message["op"] == "kernel":
-                    if listener >= 0:
-                        poll.unregister(listener)
-                        os.close(listener)
-                    listener, kernel = (descriptors or [-1])[0], int(message["pid"])
-                    if listener >= 0:
-                        poll.register(listener, select.POLLIN)
-                elif message["op"] == "kill":
-                    _kill(kernel if message.get("spare") else None)
-                    wire.send(control, {"op": "killed"})
-                elif message["op"] == "packages":
-                    wire.send(control, {"op": "shown", "error": packages.show(descriptors)})
+def _copy(source: int, target: str) -> None:
+    """The files of the sandbox that was forked."""
+    folder = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        copying.copy(source, folder)
+        os.fchmod(folder, os.stat(source).st_mode & 0o7777 | 0o700)
+    finally:
+        os.close(folder)
 
 
-def _kill(spared: int | None) -> None:
-    """End everything in the sandbox but this process and, when named, the kernel."""
-    if spared is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(-1, signal.SIGKILL)
-        return
-    for _ in range(100):  # the dying take a moment, and a fork bomb may outrun a few rounds
-        others = [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, spared)]
-        others = [pid for pid in others if not _is_zombie(pid)]
-        if not others:
+class _Service:
+    """Answers the host until it closes its end; the pid namespace, and all that lives in it, ends with this process."""
+
+    def __init__(self, control: socket.socket, origin: int) -> None:
+        self._control = control
+        self._origin = origin
+        self._wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._poll = select.poll()
+        self._poll.register(control, select.POLLIN)
+        self._poll.register(self._wake_read, select.POLLIN)
+        self._listeners: set[int] = set()  # of the kernel's filter; of former ones while live forks have them
+        self._kernel = -1
+        self._forks: set[int] = set()  # keepers beneath this one
+        self._door: Door | None = None
+        self._entered: Tracee | None = None
+
+    def serve(self) -> None:
+        while True:
+            for descriptor, event in self._poll.poll():
+                if descriptor == self._wake_read:
+                    os.read(self._wake_read, 4096)
+                    self._reap()
+                elif descriptor in self._listeners:
+                    if event & select.POLLIN:
+                        self._hear(descriptor)
+                    else:  # every process under this filter is gone
+                        self._drop(descriptor)
+                elif descriptor == self._control.fileno():
+                    received = wire.receive(self._control)
+                    if received is None:
+                        return
+                    self._follow(*received)
+
+    def _follow(self, message: wire.Message, descriptors: list[int]) -> None:
+        operation = message["op"]
+        if operation == "kernel":
+            self._kernel = int(message["pid"])
+            for listener in descriptors:
+                self._listeners.add(listener)
+                self._poll.register(listener, select.POLLIN)
+        elif operation == "kill":
+            self._kill(self._kernel if message.get("spare") else None)
+            wire.send(self._control, {"op": "killed"})
+        elif operation == "packages":
+            wire.send(self._control, {"op": "shown", "error": packages.show(descriptors)})
+        elif operation == "nest":
+            try:
+                pid, pidfd = self._nest(message, descriptors)
+            except OSError as failure:
+                wire.send(self._control, {"op": "nested", "error": str(failure)})
+            else:
+                wire.send(self._control, {"op": "nested", "pid": pid}, [pidfd])
+                os.close(pidfd)
+            for descriptor in descriptors:
+                os.close(descriptor)
+        elif operation == "door":
+            self._shut()
+            self._door = Door(message["root"], int(message["pid_namespace"]), descriptors)
+        elif operation == "release" and self._entered is not None:
+            entered, self._entered = self._entered, None
+            with contextlib.suppress(OSError):  # it was ended meanwhile, and the host will hear so
+                entered.release()
+        elif operation == "shut":
+            self._shut()
+
+    def _nest(self, order: wire.Message, descriptors: list[int]) -> tuple[int, int]:
+        """A keeper beneath this one, in namespaces that our door owns. Descriptors: its control socket, its cgroups."""
+        files = {name: os.open(path, os.O_RDONLY | os.O_DIRECTORY) for name, path in FOLDERS.items()}
+        mounts = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+        go, wait = socket.socketpair()
+        try:
+            os.setresuid(-1, DOOR, -1)
+            linux.setns(self._origin, linux.CLONE_NEWNS)
+            linux.prctl(linux.PR_SET_DUMPABLE, 1)  # or nobody could write its id map
+            try:
+                pid, pidfd = linux.clone(NAMESPACES)
+                if pid == 0:
+                    try:
+                        go.close()
+                        keep(socket.socket(fileno=descriptors[0]), wait, order, descriptors[1:], files)
+                    finally:
+                        os._exit(0)
+            finally:
+                linux.setns(mounts, linux.CLONE_NEWNS)
+                os.setresuid(-1, USER, -1)
+            self._forks.add(pid)
+            for name in ("uid_map", "gid_map"):
+                linux.write_file(f"/proc/{pid}/{name}", order["map"])
+            go.send(b"g")
+            return pid, pidfd
+        finally:
+            linux.prctl(linux.PR_SET_DUMPABLE, 0)
+            go.close()
+            wait.close()
+            for descriptor in (*files.values(), mounts):
+                os.close(descriptor)
+
+    def _hear(self, listener: int) -> None:
+        """Answer one `unshare`: a knock at an open door, or what is refused."""
+        if self._door is None:
+            time.sleep(0.001)  # in no hurry: a flood of them must not keep this process busy
+        try:
+            call = Notification(listener)
+        except OSError:  # the caller died meanwhile
             return
-        for pid in others:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        _reap()
-        time.sleep(0.002)
-    _kill(None)
+        if self._door is None or call.arguments[0]:
+            refuse(call)
+            return
+        door, self._door = self._door, None
+        try:
+            self._entered = door.admit(listener, call)
+            pidfd = os.pidfd_open(self._entered.pid)
+        except Refused as failure:
+            refuse(call, errno.EACCES)
+            wire.send(self._control, {"op": "entered", "refused": str(failure)})
+        except OSError as failure:
+            self._shut()
+            wire.send(self._control, {"op": "entered", "error": str(failure)})
+        else:
+            wire.send(self._control, {"op": "entered"}, [pidfd])
+            os.close(pidfd)
+        finally:
+            door.close()
+            self._reap()
+
+    def _shut(self) -> None:
+        """Close the door; who stands in it ends."""
+        if self._door is not None:
+            self._door.close()
+            self._door = None
+        if self._entered is not None:
+            self._entered.end()
+            self._entered = None
+
+    def _drop(self, listener: int) -> None:
+        self._listeners.discard(listener)
+        self._poll.unregister(listener)
+        os.close(listener)
+
+    def _kill(self, spared: int | None) -> None:
+        """End everything in the sandbox but this process, its live forks and, when named, the kernel."""
+        if spared is None and not self._forks:
+            _kill_all()
+            return
+        for _ in range(100):  # the dying take a moment, and a fork bomb may outrun a few rounds
+            others = [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, spared)]
+            others = [pid for pid in others if not _is_zombie(pid) and not _is_beneath(pid)]
+            if not others:
+                return
+            for pid in others:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self._reap()
+            time.sleep(0.002)
+        _kill_all()
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return
+                self._forks.discard(pid)
+                if pid == self._kernel and not os.WIFSTOPPED(status):  # of a live fork; others are the zygote's to tell
+                    wire.send(self._control, {"op": "exit", "status": status})
+
+
+def _kill_all() -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)
+
+
+def _is_beneath(pid: int) -> bool:
+    """Whether a process lives in a pid namespace beneath this one: a live fork's."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            return len(file.read().partition(b"\nNSpid:")[2].partition(b"\n")[0].split()) > 1
+    except OSError:
+        return False
 
 
 def _is_zombie(pid: int) -> bool:
@@ -172,22 +342,3 @@ def _is_zombie(pid: int) -> bool:
             return file.read().rpartition(b")")[2].split()[0] in (b"Z", b"X")
     except OSError:
         return True
-
-
-def _reap() -> None:
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-
-
-def _refuse(listener: int) -> None:
-    """Answer one `unshare` with EPERM, in no hurry: a flood of them must not keep this process busy."""
-    time.sleep(0.001)
-    notification = bytearray(80)
-    try:
-        fcntl.ioctl(listener, NOTIFY_RECEIVE, notification)
-        identifier = struct.unpack_from("Q", notification)[0]
-        fcntl.ioctl(listener, NOTIFY_SEND, bytearray(struct.pack("QqiI", identifier, 0, -errno.EPERM, 0)))
-    except OSError as failure:
-        if failure.errno not in (errno.ENOENT, errno.EINTR):  # the caller died meanwhile
-            raise

@@ -94,7 +94,7 @@ class Init(ForkServer):
         if pid == 0:
             try:
                 go.close()
-                keeper.keep(socket.socket(fileno=descriptors[0]), wait, order, descriptors[1:])
+                keeper.keep(socket.socket(fileno=descriptors[0]), wait, order, descriptors[1:], {})
             finally:
                 os._exit(0)
         wait.close()
@@ -102,7 +102,7 @@ class Init(ForkServer):
             if not order["may_set_groups"]:
                 linux.write_file(f"/proc/{pid}/setgroups", "deny")
             for name in ("uid_map", "gid_map"):
-                linux.write_file(f"/proc/{pid}/{name}", f"{keeper.USER} {int(order['slot'])} 1")
+                linux.write_file(f"/proc/{pid}/{name}", order["map"])
             go.send(b"g")
         return {"pid": pid}, [pidfd]
 

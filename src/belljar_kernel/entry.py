@@ -38,25 +38,38 @@ def serve(fd: int, kernel: Kernel) -> NoReturn:
     channel = Channel(fd)
     kernel.streams = DescriptorStreams()
     kernel.interrupts.install()
-    python = ".".join(str(part) for part in sys.version_info[:3])
     try:
-        channel.send(
-            {
-                "type": "hello",
-                "id": 0,
-                "protocol": belljar_kernel.PROTOCOL,
-                "digest": belljar_kernel.digest(),
-                "python": python,
-            }
-        )
+        _say_hello(channel)
         while (request := channel.receive()) is not None:
-            kernel.handle(request, channel.send)
+            if type(request) is dict and request.get("type") == "fork":
+                channel = _fork(request, channel, kernel)
+            else:
+                kernel.handle(request, channel.send)
     except ConnectionError:
         pass  # the host went away: nobody is left to tell
     except BaseException as error:
         sys.__stderr__ and sys.__stderr__.write(f"belljar kernel: {type(error).__name__}: {error}\n")
         _exit(70)
     _exit(0)
+
+
+def _say_hello(channel: Channel) -> None:
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    hello = {"type": "hello", "id": 0, "protocol": belljar_kernel.PROTOCOL, "digest": belljar_kernel.digest()}
+    channel.send({**hello, "python": python})
+
+
+def _fork(request: dict[str, Any], channel: Channel, kernel: Kernel) -> Channel:
+    """Answer a `fork`; the channel of whoever returns from here, of which there are two."""
+    from belljar_kernel import forking
+
+    left = forking.fork(kernel)
+    if left is None:
+        channel = Channel(forking.CHANNEL)
+        _say_hello(channel)
+    else:
+        channel.send({"type": "done", "id": request.get("id"), "left": left})
+    return channel
 
 
 class Channel:

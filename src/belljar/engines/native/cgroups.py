@@ -87,6 +87,18 @@ class Group:
                 continue  # a kernel without swap accounting
             path.write_text(value)
 
+    def adopt(self, pid: int) -> None:
+        """Bring in a process that must not join by itself, since it would have to be handed the way in. Blocks.
+
+        Raises:
+            OSError: when it is not in the group then.
+        """
+        for descriptor in self.joins:
+            os.write(descriptor, str(pid).encode())
+        for folder in dict.fromkeys(self.folders.values()):
+            if str(pid) not in (folder / "cgroup.procs").read_text().split():
+                raise OSError("the process did not join its control group")
+
     def cpu_s(self) -> float:
         """Processor time of everything that was ever in the group."""
         text = os.pread(self._cpu, 4096, 0)

@@ -9,14 +9,18 @@ import signal
 import socket
 from pathlib import Path
 
+from belljar.engines.base import CannotFork, Exit
 from belljar.engines.native.cgroups import Group
 from belljar.engines.native.descriptors import gone, has_ended, readable
+from belljar.engines.native.family import Family
 from belljar.engines.native.jail import Jail
 from belljar.engines.native.trees import tree_of
 from belljar.engines.native.workspace import DescriptorWorkspace
 from belljar.errors import StartFailed
 from belljar.limits import Limits
 from belljar_jail import wire
+from belljar_jail.door import KINDS
+from belljar_jail.ids import USER
 
 KILL_TIMEOUT_S = 5
 
@@ -24,10 +28,25 @@ KILL_TIMEOUT_S = 5
 class Keeper:
     """Orders to a keeper, and its confirmations."""
 
-    def __init__(self, control: socket.socket, pidfd: int, workspace: DescriptorWorkspace, group: Group | None) -> None:
+    def __init__(
+        self,
+        control: socket.socket,
+        pidfd: int,
+        workspace: DescriptorWorkspace,
+        group: Group | None,
+        family: Family | None,
+        place: int,
+    ) -> None:
         self.pidfd = pidfd
         self.workspace = workspace
         self.group = group
+        self.family = family
+        self.place = place  # in the family
+        self.generation = 0
+        self.exit: asyncio.Future[Exit] | None = None  # of a kernel that no zygote made
+        self.door = asyncio.Lock()  # one fork at a time passes
+        self._nesting: asyncio.Future[tuple[wire.Message, list[int]]] | None = None
+        self._entering: asyncio.Future[tuple[wire.Message, list[int]]] | None = None
         self.layer: Path | None = None  # whose packages it shows
         self._control: socket.socket | None = control
         self._kills: list[asyncio.Future[None]] = []  # ordered, not yet confirmed
@@ -43,25 +62,78 @@ class Keeper:
         """
         ours, theirs = wire.pair()
         ours.setblocking(False)
-        slot, pidfd = jail.slot(), -1
+        family, pidfd = jail.family(), -1
         try:
             with theirs:
                 made = await jail.init.order(
                     "keeper", [theirs.fileno(), *(group.joins if group else [])],
-                    slot=slot, may_set_groups=jail.plan.as_root, root=jail.plan.root, **disk_order(limits),
+                    map=family.map_for(0, None) if family else f"{USER} 0 1", may_set_groups=jail.plan.as_root,
+                    root=jail.plan.root, has_door=jail.plan.has_doors, **disk_order(limits),
                 )  # fmt: skip
                 pidfd = made.pidfd()
-            await readable(ours.fileno())
-            received = wire.receive(ours, socket.MSG_CMSG_CLOEXEC)
-            if received is None or received[0]["op"] != "ready" or not received[1]:
-                said = received[0].get("error", "no room for its descriptor") if received else "it ended"
-                raise StartFailed(f"the sandbox's walls could not be built: {said}")
+            workspace = await _built(ours)
         except BaseException:
             ours.close()
             await _end(pidfd)
             raise
-        owner = jail.plan.ids[0] + slot if jail.plan.as_root else None
-        return cls(ours, pidfd, DescriptorWorkspace(received[1][0], owner), group)
+        owner = family.host_id if family else None
+        return cls(ours, pidfd, DescriptorWorkspace(workspace, owner), group, family, 0)
+
+    async def nest(self, group: Group, limits: Limits) -> tuple[Keeper, list[int]]:
+        """Have a keeper made beneath this one, with a copy of the files, for a live fork; it, and the way to it.
+
+        Raises:
+            StartFailed: with what could not be built; nothing is left behind.
+        """
+        assert self.family is not None
+        family, place, pidfd = self.family, self.family.take(), -1
+        ours, theirs = wire.pair()
+        ours.setblocking(False)
+        try:
+            nesting = self._nesting = asyncio.get_running_loop().create_future()
+            order = {"op": "nest", "map": family.map_for(place, self.place), "has_door": True, **disk_order(limits)}
+            order["generation"] = self.generation + 1
+            with theirs:
+                self._tell(order, [theirs.fileno(), *group.joins])
+                answer, descriptors = await nesting
+            if "error" in answer or not descriptors:
+                raise StartFailed(f"the fork's walls could not be built: {answer.get('error', 'too many open files')}")
+            pidfd = descriptors[0]
+            workspace = await _built(ours)
+            _, way_in = await _next(ours, "way_in", len(KINDS) + 1)
+        except BaseException:
+            ours.close()
+            await _end(pidfd)
+            family.give_back(place)
+            raise
+        files = DescriptorWorkspace(workspace, family.host_id + place)
+        keeper = Keeper(ours, pidfd, files, group, family, place)
+        keeper.generation = self.generation + 1
+        return keeper, way_in
+
+    async def admit(self, root: str, pid_namespace: int, way_in: list[int], ends: list[int]) -> int:
+        """Open the door for one fork of the kernel in this pid namespace; its pidfd, when it stands behind the door.
+
+        Raises:
+            CannotFork: when the state does not allow it; the one that knocked was told so.
+            StartFailed: when it failed on the way.
+        """
+        entering = self._entering = asyncio.get_running_loop().create_future()
+        self._tell({"op": "door", "root": root, "pid_namespace": pid_namespace}, [*way_in, *ends])
+        answer, descriptors = await entering
+        if "refused" in answer:
+            raise CannotFork(answer["refused"])
+        if "error" in answer or not descriptors:
+            raise StartFailed(f"the fork did not reach its walls: {answer.get('error', 'too many open files')}")
+        return descriptors[0]
+
+    def release(self) -> None:
+        """Let who stands behind the door go on."""
+        self._tell({"op": "release"})
+
+    def shut(self) -> None:
+        """Close the door; who stands in it ends."""
+        self._tell({"op": "shut"})
 
     @property
     def alive(self) -> bool:
@@ -106,6 +178,8 @@ class Keeper:
         pidfd, self.pidfd = self.pidfd, -1
         await _end(pidfd)
         self.workspace.close()
+        if self.family is not None and pidfd >= 0:
+            self.family.give_back(self.place)
 
     def _tell(self, message: wire.Message, descriptors: list[int] | None = None) -> None:
         if self._control is not None:
@@ -113,7 +187,7 @@ class Keeper:
                 wire.send(self._control, message, descriptors)
 
     def _on_message(self) -> None:
-        """All that it says later is that it killed or showed packages, and its end."""
+        """What it was asked for is done, or the kernel has ended that no zygote made, or itself."""
         if self._control is None:
             return
         try:
@@ -128,6 +202,11 @@ class Keeper:
             self._confirm_kill()
         elif received[0]["op"] == "shown":
             self._confirm_shown(received[0].get("error"))
+        elif received[0]["op"] == "exit" and self.exit is not None and not self.exit.done():
+            code = os.waitstatus_to_exitcode(int(received[0]["status"]))
+            self.exit.set_result(Exit(code=code) if code >= 0 else Exit(signal=-code))
+        elif received[0]["op"] in ("nested", "entered"):
+            self._confirm(self._nesting if received[0]["op"] == "nested" else self._entering, *received)
 
     def _let_go(self) -> None:
         if self._control is not None:
@@ -137,6 +216,19 @@ class Keeper:
         while self._kills:
             self._confirm_kill()
         self._confirm_shown("its keeper is gone")
+        for waiting in (self._nesting, self._entering):
+            self._confirm(waiting, {"error": "its keeper is gone"}, [])
+        if self.exit is not None and not self.exit.done():
+            self.exit.set_result(Exit(signal=signal.SIGKILL))
+
+    def _confirm(
+        self, waiting: asyncio.Future[tuple[wire.Message, list[int]]] | None, answer: wire.Message, with_it: list[int]
+    ) -> None:
+        if waiting is not None and not waiting.done():
+            waiting.set_result((answer, with_it))
+            return
+        for descriptor in with_it:
+            os.close(descriptor)
 
     def _confirm_kill(self) -> None:
         killed = self._kills.pop(0)
@@ -155,6 +247,23 @@ def disk_order(limits: Limits) -> dict[str, int]:
         "inodes": max(1024, limits.disk_mb * 64),
         "memory_kb": limits.memory_mb << 10,
     }
+
+
+async def _built(control: socket.socket) -> int:
+    """The workspace of a keeper that is ready."""
+    _, descriptors = await _next(control, "ready", 1)
+    return descriptors[0]
+
+
+async def _next(control: socket.socket, operation: str, count: int) -> tuple[wire.Message, list[int]]:
+    await readable(control.fileno())
+    received = wire.receive(control, socket.MSG_CMSG_CLOEXEC)
+    if received is None or received[0]["op"] != operation or len(received[1]) != count:
+        for descriptor in received[1] if received else ():
+            os.close(descriptor)
+        said = received[0].get("error", "no room for its descriptors") if received else "it ended"
+        raise StartFailed(f"the sandbox's walls could not be built: {said}")
+    return received
 
 
 async def _end(pidfd: int) -> None:

@@ -1,0 +1,147 @@
+"""A live fork of a native sandbox, from the host's side: walls of its own first, then the process, checked, into them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+from belljar.engines.base import CannotFork, Event, Spec, ignore
+from belljar.engines.native.cgroups import Group
+from belljar.engines.native.keeper import Keeper
+from belljar.engines.native.link import Link
+from belljar.engines.native.process import NativeProcess, check_hello, new_link
+from belljar.errors import StartFailed
+from belljar_jail.beneath import GENERATIONS, root_of
+from belljar_jail.door import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TIMEOUT_S = 10.0
+WANTED = {"NoNewPrivs": "1", "Seccomp": "2", "Threads": "1"} | dict.fromkeys(
+    ("CapInh", "CapPrm", "CapEff", "CapAmb"), "0" * 16
+)
+
+
+def check_possible(parent: NativeProcess) -> None:
+    """Raise CannotFork where a live fork could not be kept apart from its parent."""
+    if not parent.jail.plan.has_doors:
+        raise CannotFork("a live fork needs user ids of its own, which only root can give, and an x86_64 processor")
+    if {"seccomp", "landlock", "namespaces"} & {*parent.degraded} or parent.group is None:
+        raise CannotFork("a wall is missing that a live fork relies on")
+    if parent.keeper is None or not parent.keeper.alive or parent.doorkeeper is None or not parent.doorkeeper.alive:
+        raise CannotFork("its keeper is gone")
+    if parent.keeper.generation >= GENERATIONS:
+        raise CannotFork(f"it is a fork of a fork, {GENERATIONS} times over")
+
+
+async def fork(parent: NativeProcess, fork: NativeProcess, spec: Spec) -> list[str]:
+    """Give `fork`, which has a control group and nothing else, the memory and the files of its parent; what was left.
+
+    Raises:
+        CannotFork, KernelExited, StartFailed: as Engine.fork() says; the fork is to be closed then.
+    """
+    assert parent.keeper is not None and parent.doorkeeper is not None and fork.group is not None
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            fork.keeper, way_in = await parent.keeper.nest(fork.group, spec.limits)
+            fork.parent = parent
+            parent.forks.add(fork)
+            try:
+                if spec.environment.layer is not None:
+                    await fork.keeper.show_packages(spec.environment.layer)
+                return await _pass(parent, fork, parent.doorkeeper, way_in)
+            finally:
+                for descriptor in way_in:
+                    os.close(descriptor)
+    except TimeoutError:
+        raise StartFailed(f"the fork was not up after {TIMEOUT_S:.0f} s; the sandbox may be too busy") from None
+    except OSError as failure:
+        raise StartFailed(f"the fork could not be made: {failure}") from failure
+
+
+async def _pass(parent: NativeProcess, fork: NativeProcess, doorkeeper: Keeper, way_in: Sequence[int]) -> list[str]:
+    async with doorkeeper.door:
+        with contextlib.ExitStack() as theirs:
+            kernel = fork.kernel = new_link(theirs)
+            entering = asyncio.ensure_future(_admission(parent, doorkeeper, way_in, kernel))
+            knocking = asyncio.ensure_future(parent.request({"type": "fork"}, ignore))
+            try:
+                pidfd = await _entered(entering, knocking)
+            except BaseException:
+                doorkeeper.shut()
+                for task in (entering, knocking):
+                    task.cancel()
+                await asyncio.gather(entering, knocking, return_exceptions=True)
+                raise
+        try:
+            kernel.pidfd = pidfd
+            kernel.pid_inside = await _settled(pidfd, way_in, fork.group)
+            _adopt(fork, kernel)
+            doorkeeper.release()
+            left = _left(await knocking)
+            await asyncio.wait((kernel.hello, kernel.ended), return_when=asyncio.FIRST_COMPLETED)
+        except BaseException:
+            doorkeeper.shut()
+            raise
+    if not kernel.hello.done():
+        raise StartFailed("the fork ended before it could answer")
+    check_hello(kernel.hello.result())
+    fork.doorkeeper = doorkeeper
+    return left
+
+
+async def _admission(parent: NativeProcess, doorkeeper: Keeper, way_in: Sequence[int], kernel: Link) -> int:
+    assert parent.keeper is not None
+    place = os.stat(f"/proc/{_pid_of(parent.keeper.pidfd)}/ns/pid").st_ino
+    return await doorkeeper.admit(root_of(parent.keeper.generation + 1), place, [*way_in], kernel.theirs)
+
+
+async def _entered(entering: asyncio.Future[int], knocking: asyncio.Future[Event]) -> int:
+    """The pidfd of the process behind the door."""
+    await asyncio.wait((entering, knocking), return_when=asyncio.FIRST_COMPLETED)
+    if not entering.done() and knocking.exception() is None:  # what it says may have overtaken the door
+        await asyncio.wait((entering,), timeout=0.5)
+    if not entering.done():
+        raise knocking.exception() or StartFailed("the sandbox did not make the fork that it was asked for")
+    return entering.result()
+
+
+async def _settled(pidfd: int, way_in: Sequence[int], group: Group | None) -> int:
+    """Look from outside whether the process is where it belongs and has no power, and bound it; its pid inside."""
+    pid = _pid_of(pidfd)
+    for kind, descriptor in zip(KINDS, way_in, strict=False):
+        if os.stat(f"/proc/{pid}/ns/{kind}").st_ino != os.fstat(descriptor).st_ino:
+            raise StartFailed(f"the fork is not in the {kind} namespace that is its own")
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+        status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+    odd = [name for name, value in WANTED.items() if status.get(name) != value]
+    if odd:
+        raise StartFailed(f"the fork is not behind its walls: {', '.join(odd)}")
+    assert group is not None
+    await asyncio.to_thread(group.adopt, pid)
+    return int(status["NSpid"].split()[-1])
+
+
+def _adopt(fork: NativeProcess, kernel: Link) -> None:
+    assert fork.keeper is not None and kernel.pid_inside is not None
+    fork.exit = fork.keeper.exit = asyncio.get_running_loop().create_future()
+    fork.exit.add_done_callback(lambda _: kernel.end(None))
+    fork.keeper.introduce(kernel.pid_inside, [])
+
+
+def _left(done: Event) -> list[str]:
+    """What the sandbox says that the fork does not have. It may say anything, about itself."""
+    rows = done.get("left")
+    return [row[:200] for row in rows[:20] if isinstance(row, str)] if isinstance(rows, list) else []
+
+
+def _pid_of(pidfd: int) -> int:
+    """The number of a process, as this process counts."""
+    with open(f"/proc/self/fdinfo/{pidfd}", encoding="ascii") as file:
+        found = [int(line.split()[1]) for line in file if line.startswith("Pid:")]
+    if not found or found[0] <= 0:
+        raise StartFailed("the process ended")
+    return found[0]
