@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
@@ -199,6 +200,34 @@ class AsyncSandbox:
             raise
         return sandbox
 
+    async def fork(self, n: int = 1) -> list[AsyncSandbox]:
+        """Sandboxes in the state of this one, which go their own ways from here: same variables, files and limits.
+
+        On native the memory is shared until one of them writes; where that cannot be, it goes through a checkpoint, and
+        `restored` tells what is not there.
+
+        Raises:
+            InvalidRequest: when n is not from 1 to 32.
+            SandboxError: when there is no state, or not all of them could be made; there is none then.
+        """
+        from belljar.host import forks
+        from belljar.state.keys import own_key
+
+        if type(n) is not int or not 1 <= n <= forks.MOST:
+            raise InvalidRequest(f"n must be a whole number from 1 to {forks.MOST}, not {n!r}")
+        host, key = self._here.host, partial(own_key, self._here.settings.state_dir)
+        made = await self._there(lambda session: forks.fork(host, session, n, key, OWNER))
+        return [self._sibling(session, report) for session, report in made]
+
+    def _sibling(self, session: Session, report: CheckpointReport | None) -> AsyncSandbox:
+        """The handle of a fork."""
+        handle = AsyncSandbox(
+            self._engine, env=self._env, limits=self._limits, policy=self._policy, python=self._python
+        )
+        handle._here, handle._packages = self._here, self._packages
+        handle.id, handle._session, handle.restored = session.spec.id, session, report
+        return handle
+
     async def close(self) -> None:
         """End the sandbox and everything in it. Idempotent."""
         self._closed = True
@@ -359,6 +388,17 @@ class Sandbox:
         except BaseException:
             sandbox.close()
             raise
+        return sandbox
+
+    def fork(self, n: int = 1) -> list[Sandbox]:
+        """See AsyncSandbox.fork."""
+        return [Sandbox._around(core) for core in self._wait(self._core.fork(n))]
+
+    @classmethod
+    def _around(cls, core: AsyncSandbox) -> Sandbox:
+        sandbox = cls.__new__(cls)
+        sandbox._core = core
+        sandbox.files = Files(core.files, sandbox._wait)
         return sandbox
 
     def close(self) -> None:

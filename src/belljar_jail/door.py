@@ -14,7 +14,6 @@ import select
 import signal
 import struct
 
-
 from belljar_jail.ids import DOOR, USER
 from belljar_jail.tracing import Tracee
 

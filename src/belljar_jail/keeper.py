@@ -168,6 +168,7 @@ class _Service:
         self._listeners: set[int] = set()  # of the kernel's filter; of former ones while live forks have them
         self._kernel = -1
         self._forks: set[int] = set()  # keepers beneath this one
+        self._watched: set[int] = set()  # live forks' kernels: Linux makes them our children
         self._door: Door | None = None
         self._entered: Tracee | None = None
 
@@ -213,6 +214,8 @@ class _Service:
         elif operation == "door":
             self._shut()
             self._door = Door(message["root"], int(message["pid_namespace"]), descriptors)
+        elif operation == "watch":
+            self._watched.add(int(message["pid"]))
         elif operation == "release" and self._entered is not None:
             entered, self._entered = self._entered, None
             with contextlib.suppress(OSError):  # it was ended meanwhile, and the host will hear so
@@ -318,8 +321,9 @@ class _Service:
                 if pid == 0:
                     return
                 self._forks.discard(pid)
-                if pid == self._kernel and not os.WIFSTOPPED(status):  # of a live fork; others are the zygote's to tell
-                    wire.send(self._control, {"op": "exit", "status": status})
+                if pid in self._watched and not os.WIFSTOPPED(status):
+                    self._watched.discard(pid)
+                    wire.send(self._control, {"op": "exit", "pid": pid, "status": status})
 
 
 def _kill_all() -> None:

@@ -60,7 +60,7 @@ ALLOWED: dict[str, tuple[int | None, int | None]] = {
 
 # What a sandbox must never have: answered with EPERM. Everything not named at all is ENOSYS.
 REFUSED: dict[str, tuple[int | None, int | None]] = {
-    "acct": (163, 89), "add_key": (248, 217), "adjtimex": (159, 171), "bpf": (321, 280), 
+    "acct": (163, 89), "add_key": (248, 217), "adjtimex": (159, 171), "bpf": (321, 280),
     "clock_adjtime": (305, 266), "clock_settime": (227, 112), "delete_module": (176, 106),
     "fanotify_init": (300, 262), "fanotify_mark": (301, 263), "finit_module": (313, 273), "fremovexattr": (199, 16),
     "fsconfig": (431, 431), "fsetxattr": (190, 7), "fsmount": (432, 432), "fsopen": (430, 430), "fspick": (433, 433),
@@ -78,7 +78,7 @@ REFUSED: dict[str, tuple[int | None, int | None]] = {
     "process_vm_writev": (311, 271), "ptrace": (101, 117), "quotactl": (179, 60), "reboot": (169, 142),
     "removexattr": (197, 14), "request_key": (249, 218), "seccomp": (317, 277), "set_mempolicy": (238, 237),
     "setdomainname": (171, 162), "setfsgid": (123, 152), "setfsuid": (122, 151), "setgid": (106, 144),
-    "setgroups": (116, 159), "sethostname": (170, 161), 
+    "setgroups": (116, 159), "sethostname": (170, 161),
     "setresgid": (119, 149), "setresuid": (117, 147), "settimeofday": (164, 170),
     "setuid": (105, 146), "setxattr": (188, 5), "swapoff": (168, 225), "swapon": (167, 224), "syslog": (103, 116),
     "umount2": (166, 39), "userfaultfd": (323, 282), "vhangup": (153, 58),

@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from belljar_kernel.kernel import Kernel
 
+    Opened = tuple[str, int, int, bool]  # path, flags, position, whether children get it
+
 CHANNEL = 3
 TRIES, PAUSE_S = 100, 0.002  # the door may be opened a moment after we were asked
 _UNSHARE = {"x86_64": 272, "aarch64": 97}
@@ -19,11 +21,9 @@ _PR_SET_DUMPABLE, _PR_GET_TID_ADDRESS, _EPERM = 4, 40, 1
 _FOLDERS = ("/workspace", "/tmp", "/home/", "/dev/shm")
 _fork, _exit, _waitpid = os.fork, os._exit, os.waitpid
 
-Opened = "tuple[str, int, int, bool]"  # path, flags, position, whether children get it
-
 
 def fork(kernel: Kernel) -> list[str] | None:
-    """Make a copy of this process; what it does not have, in the parent, and None in the copy, once it is in its place."""
+    """Make a copy of this process. In the parent: what the copy does not have. In the copy: None, once it is in place."""
     kernel.streams.flush()
     files, others = _descriptors()
     left = _threads() + others

@@ -63,6 +63,11 @@ class Host:
         self._prepare_more(engine, spec.environment)
         return session
 
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no more sandboxes."""
+        return self._closed
+
     async def built(self, engine: Engine, environment: Environment, requirements: Sequence[str]) -> list[str]:
         """The same requirements with a wheel on this machine in place of each address.
 

@@ -54,7 +54,7 @@ async def restore(session: Session, opened: Opened) -> CheckpointReport:
         restoring.take(part, done)
     report = restoring.report()
     session.count = header["count"]
-    session.restored = f"the state of checkpoint {header['id']} was restored{_without(report)}"
+    session.restored = f"the state of checkpoint {header['id']} was restored{without(report)}"
     return report
 
 
@@ -163,7 +163,7 @@ class Restoring:
         return CheckpointReport(self._loaded, self._skipped, self._files_skipped)
 
 
-def _without(report: CheckpointReport) -> str:
+def without(report: CheckpointReport) -> str:
     """What is not there again, by name."""
     missing = sorted(report.skipped)
     more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""

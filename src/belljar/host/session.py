@@ -64,6 +64,7 @@ class Session:
         self._lost: str | None = None
         self._news: str | None = None  # that the Python is a new one: kept until an Execution has told it
         self.restored: str | None = None  # the same, of one that was given a checkpoint
+        self._left_behind: str | None = None  # what a live fork does not have of its parent, until it was told
         self._is_running = False
         self.is_set_up = False
         self._stop = Stop()
@@ -105,7 +106,7 @@ class Session:
             recorder = Recorder(execution, int(self.spec.limits.output_mb * (1 << 20)), on_event)
             await self._execute(run, execution, recorder)
             await self._explain(execution)
-            self._news = self.restored = None
+            self._news = self.restored = self._left_behind = None
             return execution
 
     async def install(self, requirements: Sequence[str]) -> list[str]:
@@ -128,7 +129,7 @@ class Session:
         async with self._turn:
             self._check_open()
             kept = await self.renew()
-            self.count, self._lost, self.restored = 0, None, None
+            self.count, self._lost, self.restored, self._left_behind = 0, None, None, None
             self._news = None if kept else "a fresh Python was started, as asked, but the files are lost"
 
     async def ask(self, request: dict[str, Any]) -> Event:
@@ -144,10 +145,41 @@ class Session:
             SandboxError: when it has ended, or did not answer.
         """
         async with self._turn:
-            self._check_open()
-            if not (self.process.alive and self.is_set_up):
-                raise SandboxError("the sandbox's Python has ended, and its variables with it: there is no state")
+            self._check_live()
             return await self._request(request, on_event, timeout_s)
+
+    async def fork(self, specs: Sequence[Spec]) -> list[Session]:
+        """Live copies of this sandbox in the state of one moment, or none at all.
+
+        Raises:
+            CannotFork: when it must be done through a checkpoint.
+            SandboxError: when there is no state, or a copy did not come up.
+        """
+        made: list[Session] = []
+        async with self._turn:
+            self._check_live()
+            try:
+                for spec in specs:
+                    process, left = await self.engine.fork(self.process, spec)
+                    made.append(Session(self.engine, spec, process, self.built))
+                    made[-1].is_set_up, made[-1].count = True, self.count
+                    made[-1]._left_behind = ", ".join(left) or None
+            except BaseException as failure:
+                await asyncio.shield(asyncio.gather(*(fork.close() for fork in made), return_exceptions=True))
+                if isinstance(failure, KernelExited):
+                    self._lost = exits.explain(failure.exit, self.spec.limits)[1].value
+                    raise SandboxError(f"the sandbox's Python ended while it was forked: {self._lost}") from None
+                if isinstance(failure, StartFailed):
+                    await self._mind_unanswered()
+                raise
+        return made
+
+    async def _mind_unanswered(self) -> None:
+        """Have a Request that was given up answered, or stopped, before the next."""
+        try:
+            await asyncio.wait_for(self.process.idle(), GRACE_S)
+        except TimeoutError:
+            await asyncio.shield(self._climb())
 
     async def complete(self, code: str, cursor: int) -> list[Completion]:
         """Ways to go on from the cursor."""
@@ -247,7 +279,9 @@ class Session:
         if self.process.alive and self.is_set_up:
             if self._news is not None:
                 return "reset", self._news
-            return ("kept", None) if self.restored is None else ("restored", self.restored)
+            if self.restored is not None:
+                return "restored", self.restored
+            return "kept", self._left_behind and f"a fork has no threads or connections: without {self._left_behind}"
         reason = self._lost or "the sandbox's Python had ended"
         kept = await self.renew()
         self._lost = None
@@ -288,6 +322,11 @@ class Session:
             except PackageError as failure:
                 return [], ExecutionError("PackageError", str(failure), "", None, "PACKAGE_INSTALL_FAILED")
         return [*installed, *await self._supply.add_missing(run)], None
+
+    def _check_live(self) -> None:
+        self._check_open()
+        if not (self.process.alive and self.is_set_up):
+            raise SandboxError("the sandbox's Python has ended, and its variables with it: there is no state")
 
     def _check_open(self) -> None:
         if self.closed:

@@ -78,8 +78,8 @@ async def _pass(parent: NativeProcess, fork: NativeProcess, doorkeeper: Keeper, 
                 raise
         try:
             kernel.pidfd = pidfd
-            kernel.pid_inside = await _settled(pidfd, way_in, fork.group)
-            _adopt(fork, kernel)
+            pids = await _settled(pidfd, way_in, fork.group)
+            _adopt(parent, fork, kernel, pids)
             doorkeeper.release()
             left = _left(await knocking)
             await asyncio.wait((kernel.hello, kernel.ended), return_when=asyncio.FIRST_COMPLETED)
@@ -109,8 +109,8 @@ async def _entered(entering: asyncio.Future[int], knocking: asyncio.Future[Event
     return entering.result()
 
 
-async def _settled(pidfd: int, way_in: Sequence[int], group: Group | None) -> int:
-    """Look from outside whether the process is where it belongs and has no power, and bound it; its pid inside."""
+async def _settled(pidfd: int, way_in: Sequence[int], group: Group | None) -> list[int]:
+    """Look from outside whether the process is where it belongs and has no power, and bound it; its pids, outer first."""
     pid = _pid_of(pidfd)
     for kind, descriptor in zip(KINDS, way_in, strict=False):
         if os.stat(f"/proc/{pid}/ns/{kind}").st_ino != os.fstat(descriptor).st_ino:
@@ -122,12 +122,13 @@ async def _settled(pidfd: int, way_in: Sequence[int], group: Group | None) -> in
         raise StartFailed(f"the fork is not behind its walls: {', '.join(odd)}")
     assert group is not None
     await asyncio.to_thread(group.adopt, pid)
-    return int(status["NSpid"].split()[-1])
+    return [int(number) for number in status["NSpid"].split()]
 
 
-def _adopt(fork: NativeProcess, kernel: Link) -> None:
-    assert fork.keeper is not None and kernel.pid_inside is not None
-    fork.exit = fork.keeper.exit = asyncio.get_running_loop().create_future()
+def _adopt(parent: NativeProcess, fork: NativeProcess, kernel: Link, pids: list[int]) -> None:
+    assert parent.keeper is not None and fork.keeper is not None
+    *_, pid_in_parent, kernel.pid_inside = pids
+    fork.exit = parent.keeper.watch(pid_in_parent)
     fork.exit.add_done_callback(lambda _: kernel.end(None))
     fork.keeper.introduce(kernel.pid_inside, [])
 

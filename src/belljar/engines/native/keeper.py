@@ -43,7 +43,7 @@ class Keeper:
         self.family = family
         self.place = place  # in the family
         self.generation = 0
-        self.exit: asyncio.Future[Exit] | None = None  # of a kernel that no zygote made
+        self._exits: dict[int, asyncio.Future[Exit]] = {}  # of forks' kernels, which no zygote made
         self.door = asyncio.Lock()  # one fork at a time passes
         self._nesting: asyncio.Future[tuple[wire.Message, list[int]]] | None = None
         self._entering: asyncio.Future[tuple[wire.Message, list[int]]] | None = None
@@ -127,6 +127,13 @@ class Keeper:
             raise StartFailed(f"the fork did not reach its walls: {answer.get('error', 'too many open files')}")
         return descriptors[0]
 
+    def watch(self, pid: int) -> asyncio.Future[Exit]:
+        """How the kernel of a fork ends, by its number in this sandbox's pid namespace."""
+        ended: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
+        self._exits[pid] = ended
+        self._tell({"op": "watch", "pid": pid})
+        return ended
+
     def release(self) -> None:
         """Let who stands behind the door go on."""
         self._tell({"op": "release"})
@@ -202,9 +209,11 @@ class Keeper:
             self._confirm_kill()
         elif received[0]["op"] == "shown":
             self._confirm_shown(received[0].get("error"))
-        elif received[0]["op"] == "exit" and self.exit is not None and not self.exit.done():
+        elif received[0]["op"] == "exit":
+            ended = self._exits.pop(int(received[0]["pid"]), None)
             code = os.waitstatus_to_exitcode(int(received[0]["status"]))
-            self.exit.set_result(Exit(code=code) if code >= 0 else Exit(signal=-code))
+            if ended is not None and not ended.done():
+                ended.set_result(Exit(code=code) if code >= 0 else Exit(signal=-code))
         elif received[0]["op"] in ("nested", "entered"):
             self._confirm(self._nesting if received[0]["op"] == "nested" else self._entering, *received)
 
@@ -218,8 +227,10 @@ class Keeper:
         self._confirm_shown("its keeper is gone")
         for waiting in (self._nesting, self._entering):
             self._confirm(waiting, {"error": "its keeper is gone"}, [])
-        if self.exit is not None and not self.exit.done():
-            self.exit.set_result(Exit(signal=signal.SIGKILL))
+        for ended in self._exits.values():
+            if not ended.done():
+                ended.set_result(Exit(signal=signal.SIGKILL))
+        self._exits.clear()
 
     def _confirm(
         self, waiting: asyncio.Future[tuple[wire.Message, list[int]]] | None, answer: wire.Message, with_it: list[int]

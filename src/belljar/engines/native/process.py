@@ -219,8 +219,12 @@ class NativeProcess:
             joins = self.group.joins if self.group else []
             without = [name for name in self.degraded if name in ("landlock", "seccomp")]
             made = await zygote.order(
-                "kernel", [keeper.pidfd, *kernel.theirs, *joins], rlimits=rlimits(self.limits), without=without,
-                has_door=self.jail.plan.has_doors, generation=keeper.generation,
+                "kernel",
+                [keeper.pidfd, *kernel.theirs, *joins],
+                rlimits=rlimits(self.limits),
+                without=without,
+                has_door=self.jail.plan.has_doors,
+                generation=keeper.generation,
             )
         kernel.pidfd = made.pidfd()
         self.exit = made.exit
