@@ -1,8 +1,8 @@
-"""Where the root of a live fork is mounted: in a folder that the rules of its parent allow, and in which it has nothing.
+"""Where the root of a live fork is mounted: in a folder that the rules of its parent allow, and where it has nothing.
 
 Landlock's rules are about folders, and a fork keeps those of its parent, which know none of its files. But they allow
-what is mounted in a folder that they name. Each generation has one, within that of the generation before; on top, a fork
-gets rules about its own files, which name the next.
+what is mounted in a folder that they name. Each generation has one, within that of the generation before; on top, a
+fork gets rules about its own files, which name the next.
 """
 
 from __future__ import annotations

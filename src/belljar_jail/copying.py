@@ -38,7 +38,7 @@ def _copy_one(source: int, target: int, name: str, facts: os.stat_result, depth:
         os.mkdir(name, 0o700, dir_fd=target)
         ends = [os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at) for at in (source, target)]
         try:
-            copy(*ends, depth + 1)
+            copy(ends[0], ends[1], depth + 1)
             _finish(ends[1], facts, times)
         finally:
             for end in ends:

@@ -16,11 +16,13 @@ def map_of_first(block: int) -> str:
 
 
 def map_of_fork(own: int, parent: int) -> str:
-    """The id map of a fork, by the places of its own pair and of its parent's in the family."""
-    edges = sorted({0, own, own + PAIR, parent, parent + PAIR, FAMILY})
+    """The id map of a fork, by the places of its own pair and of its parent's in the family.
+
+    Pair by pair, since Linux wants each row within one row of the parent's own map.
+    """
     rows = []
-    for start, end in zip(edges, edges[1:], strict=False):
-        inside = USER if start == own else RELATIVES + start
-        outside = USER if start == parent else RELATIVES + start
-        rows.append(f"{inside} {outside} {end - start}\n")
+    for place in range(0, FAMILY, PAIR):
+        inside = USER if place == own else RELATIVES + place
+        outside = USER if place == parent else RELATIVES + place
+        rows.append(f"{inside} {outside} {PAIR}\n")
     return "".join(rows)

@@ -62,7 +62,7 @@ def keep(
         wire.send(control, {"op": "way_in"}, handed)
     for descriptor in (workspace, *handed):
         os.close(descriptor)
-    _Service(control, origin).serve()
+    _Service(control, origin, ["", beneath.root_of(order["generation"])] if files else [""]).serve()
 
 
 def _keep_origin() -> int:
@@ -156,9 +156,10 @@ def _copy(source: int, target: str) -> None:
 class _Service:
     """Answers the host until it closes its end; the pid namespace, and all that lives in it, ends with this process."""
 
-    def __init__(self, control: socket.socket, origin: int) -> None:
+    def __init__(self, control: socket.socket, origin: int, roots: list[str]) -> None:
         self._control = control
         self._origin = origin
+        self._roots = roots  # a live fork's kernel sees one, a kernel that a zygote made the other
         self._wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -200,7 +201,7 @@ class _Service:
             self._kill(self._kernel if message.get("spare") else None)
             wire.send(self._control, {"op": "killed"})
         elif operation == "packages":
-            wire.send(self._control, {"op": "shown", "error": packages.show(descriptors)})
+            wire.send(self._control, {"op": "shown", "error": packages.show(descriptors, self._roots)})
         elif operation == "nest":
             try:
                 pid, pidfd = self._nest(message, descriptors)
@@ -214,6 +215,10 @@ class _Service:
         elif operation == "door":
             self._shut()
             self._door = Door(message["root"], int(message["pid_namespace"]), descriptors)
+        elif operation == "forsake":
+            for path in [root + folder for root in self._roots for folder in FOLDERS.values()]:
+                with contextlib.suppress(OSError):
+                    linux.umount(path)
         elif operation == "watch":
             self._watched.add(int(message["pid"]))
         elif operation == "release" and self._entered is not None:

@@ -12,10 +12,10 @@ AT = "/packages/site"
 STAGE, EMPTY = "/.disk", "/.empty"
 
 
-def show(trees: list[int]) -> str | None:
+def show(trees: list[int], roots: list[str]) -> str | None:
     """Show a tree that the host opened in place of the last one; none at all when there is none. What went wrong."""
     try:
-        _show(trees)
+        _show(trees, roots)
     except OSError as failure:
         return str(failure)
     finally:
@@ -24,13 +24,15 @@ def show(trees: list[int]) -> str | None:
     return None
 
 
-def _show(trees: list[int]) -> None:
+def _show(trees: list[int], roots: list[str]) -> None:
     """By way of an overlay, so that no folder name of the host is in the mount table."""
-    if os.path.ismount(AT):
-        linux.umount(AT)
+    for root in roots:
+        if os.path.ismount(root + AT):
+            linux.umount(root + AT)
     for tree in trees:
         linux.move_mount(tree, STAGE)
         try:
-            linux.mount("packages", AT, "overlay", READ_ONLY, f"lowerdir={STAGE}:{EMPTY}")
+            for root in roots:
+                linux.mount("packages", root + AT, "overlay", READ_ONLY, f"lowerdir={STAGE}:{EMPTY}")
         finally:
             linux.umount(STAGE)

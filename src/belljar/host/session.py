@@ -166,11 +166,10 @@ class Session:
                     made[-1]._left_behind = ", ".join(left) or None
             except BaseException as failure:
                 await asyncio.shield(asyncio.gather(*(fork.close() for fork in made), return_exceptions=True))
+                await asyncio.shield(self._mind_unanswered())
                 if isinstance(failure, KernelExited):
                     self._lost = exits.explain(failure.exit, self.spec.limits)[1].value
                     raise SandboxError(f"the sandbox's Python ended while it was forked: {self._lost}") from None
-                if isinstance(failure, StartFailed):
-                    await self._mind_unanswered()
                 raise
         return made
 

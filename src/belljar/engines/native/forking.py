@@ -1,4 +1,4 @@
-"""A live fork of a native sandbox, from the host's side: walls of its own first, then the process, checked, into them."""
+"""A live fork of a native sandbox, from the host's side: walls of its own first, then the process, checked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from belljar_jail.door import KINDS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-TIMEOUT_S = 10.0
+TIMEOUT_S, ANSWER_S = 10.0, 2.0
 WANTED = {"NoNewPrivs": "1", "Seccomp": "2", "Threads": "1"} | dict.fromkeys(
     ("CapInh", "CapPrm", "CapEff", "CapAmb"), "0" * 16
 )
@@ -43,7 +43,9 @@ async def fork(parent: NativeProcess, fork: NativeProcess, spec: Spec) -> list[s
     Raises:
         CannotFork, KernelExited, StartFailed: as Engine.fork() says; the fork is to be closed then.
     """
-    assert parent.keeper is not None and parent.doorkeeper is not None and fork.group is not None
+    assert parent.keeper is not None
+    assert parent.doorkeeper is not None
+    assert fork.group is not None
     try:
         async with asyncio.timeout(TIMEOUT_S):
             fork.keeper, way_in = await parent.keeper.nest(fork.group, spec.limits)
@@ -72,8 +74,9 @@ async def _pass(parent: NativeProcess, fork: NativeProcess, doorkeeper: Keeper, 
                 pidfd = await _entered(entering, knocking)
             except BaseException:
                 doorkeeper.shut()
-                for task in (entering, knocking):
-                    task.cancel()
+                entering.cancel()
+                await asyncio.wait((knocking,), timeout=ANSWER_S)  # or the next Request would get its answer
+                knocking.cancel()
                 await asyncio.gather(entering, knocking, return_exceptions=True)
                 raise
         try:
@@ -110,7 +113,7 @@ async def _entered(entering: asyncio.Future[int], knocking: asyncio.Future[Event
 
 
 async def _settled(pidfd: int, way_in: Sequence[int], group: Group | None) -> list[int]:
-    """Look from outside whether the process is where it belongs and has no power, and bound it; its pids, outer first."""
+    """See from outside that the process is where it belongs and has no power, and bound it; its pids, outer first."""
     pid = _pid_of(pidfd)
     for kind, descriptor in zip(KINDS, way_in, strict=False):
         if os.stat(f"/proc/{pid}/ns/{kind}").st_ino != os.fstat(descriptor).st_ino:
@@ -126,7 +129,8 @@ async def _settled(pidfd: int, way_in: Sequence[int], group: Group | None) -> li
 
 
 def _adopt(parent: NativeProcess, fork: NativeProcess, kernel: Link, pids: list[int]) -> None:
-    assert parent.keeper is not None and fork.keeper is not None
+    assert parent.keeper is not None
+    assert fork.keeper is not None
     *_, pid_in_parent, kernel.pid_inside = pids
     fork.exit = parent.keeper.watch(pid_in_parent)
     fork.exit.add_done_callback(lambda _: kernel.end(None))

@@ -125,7 +125,8 @@ class Keeper:
             raise CannotFork(answer["refused"])
         if "error" in answer or not descriptors:
             raise StartFailed(f"the fork did not reach its walls: {answer.get('error', 'too many open files')}")
-        return descriptors[0]
+        pidfd: int = descriptors[0]
+        return pidfd
 
     def watch(self, pid: int) -> asyncio.Future[Exit]:
         """How the kernel of a fork ends, by its number in this sandbox's pid namespace."""
@@ -137,6 +138,11 @@ class Keeper:
     def release(self) -> None:
         """Let who stands behind the door go on."""
         self._tell({"op": "release"})
+
+    def forsake(self) -> None:
+        """Have it let go of the files, when it stays for the sake of its forks alone."""
+        self._tell({"op": "forsake"})
+        self.workspace.close()
 
     def shut(self) -> None:
         """Close the door; who stands in it ends."""

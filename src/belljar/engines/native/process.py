@@ -169,8 +169,9 @@ class NativeProcess:
             await self._end()
 
     async def _end(self) -> None:
-        if self.forks:
-            await self.kill()  # but stay: our end would be theirs
+        if self.forks and self.keeper is not None:
+            await self.kill()
+            self.keeper.forsake()  # but it stays: its end would be theirs
         else:
             await self._leave()
         if self.exit is not None and not self.exit.done():

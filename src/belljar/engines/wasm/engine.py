@@ -119,6 +119,7 @@ class WasmEngine:
 
     async def fork(self, process: KernelProcess, spec: Spec) -> tuple[KernelProcess, list[str]]:
         """Not here: WebAssembly has one process, and Deno cannot copy its memory."""
+        del process, spec
         raise CannotFork("the wasm engine has no copies of a live Python")
 
     async def settle(self, process: KernelProcess, spec: Spec) -> bool:

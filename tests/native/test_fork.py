@@ -1,0 +1,181 @@
+"""Live forks on native: copy-on-write of a running Python, into walls and limits of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from tests.reliability import traces
+
+from belljar import InvalidRequest, Limits, Sandbox, SandboxError
+from belljar.engines.native.process import NativeProcess
+from belljar_jail.ids import FAMILY, map_of_first, map_of_fork
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root can give forks user ids of their own")
+
+STATE = """
+import os, random, threading, time, socket
+rows, log = [1], open("log.txt", "a")
+log.write("a"); log.flush()
+ends = socket.socketpair()
+event = threading.Event()
+threading.Thread(target=event.wait, name="waiter", daemon=True).start()
+random.seed(1)
+os.makedirs("deep/er"); os.chmod("deep", 0o750); os.symlink("../log.txt", "deep/link"); os.mkfifo("deep/pipe")
+with open("holes", "wb") as holes: holes.seek(100 << 20); holes.write(b"end")
+os.chmod("holes", 0o640)
+"""
+
+
+@pytest.fixture
+def closing(native: None) -> Iterator[ExitStack]:
+    """Closes what a test makes."""
+    with ExitStack() as stack:
+        yield stack
+
+
+def process_of(sandbox: Sandbox) -> NativeProcess:
+    session = sandbox._core._session
+    assert session is not None
+    assert isinstance(session.process, NativeProcess)
+    return session.process
+
+
+def test_forks_have_the_state_of_one_moment_and_go_their_own_ways(sandbox: Sandbox, closing: ExitStack):
+    sandbox.run(STATE)
+    forks = [closing.enter_context(fork) for fork in sandbox.fork(2)]
+    drawn = set()
+    for number, fork in enumerate(forks):
+        ran = fork.run(f"rows.append('fork {number}'); log.write('{number}'); log.flush()\nrows")
+        assert (ran.value, ran.state, ran.execution_count) == ([1, f"fork {number}"], "kept", 2)
+        assert "thread 'waiter'" in ran.state_reason
+        assert "socket:" in ran.state_reason
+        assert fork.run("open('log.txt').read()").value == f"a{number}"
+        drawn.add(fork.run("random.random()").value)
+        assert fork.run("threading.active_count()").value == 1
+        facts = "oct(os.stat('deep').st_mode), os.readlink('deep/link'), os.path.exists('deep/pipe')"
+        assert fork.run(facts).value == ["0o40750", "../log.txt", True]
+        assert fork.run("s = os.stat('holes'); s.st_size, s.st_blocks, oct(s.st_mode)").value == [
+            (100 << 20) + 3,
+            8,
+            "0o100640",
+        ]
+        ran = fork.run("ends[0].send(b'x')")
+        assert ran.error is not None
+        assert ran.error.name == "OSError"
+    assert len(drawn) == 2
+    assert sandbox.run("rows, open('log.txt').read(), threading.active_count()").value == [[1], "a", 2]
+    assert sandbox.run("ends[0].send(b'x'); ends[1].recv(9)").text == "b'x'"
+    assert {fork.id for fork in forks}.isdisjoint({sandbox.id})
+
+
+def test_memory_is_shared_until_it_is_written(closing: ExitStack):
+    parent = closing.enter_context(Sandbox("native", limits=Limits(memory_mb=400)))
+    parent.run("held = bytearray(b'x') * (200 << 20)")
+    fork = closing.enter_context(parent.fork()[0])
+    assert fork.run("sum(held[::1 << 20])").value == 200 * ord("x")
+    group = process_of(fork).group
+    assert group is not None
+    assert group.peak_bytes() < 60 << 20
+    fork.run("for at in range(0, len(held), 4096): held[at] = 1")
+    assert group.peak_bytes() > 200 << 20
+    assert parent.run("sum(held[::1 << 20])").value == 200 * ord("x")
+
+
+def test_a_fork_is_held_to_limits_of_its_own(closing: ExitStack):
+    parent = closing.enter_context(Sandbox("native", limits=Limits(memory_mb=128, disk_mb=16)))
+    parent.run("import os; kept = 1; open('half', 'wb').write(bytes(10 << 20))")
+    fork = closing.enter_context(parent.fork()[0])
+    ran = fork.run("blocks = []\nwhile True: blocks.append(b'x' * (1 << 20))")
+    assert ran.status == "out_of_memory"
+    fork.run("del blocks")
+    assert "No space left" in fork.run("open('more', 'wb').write(bytes(10 << 20))").error.value
+    assert fork.run("import os; os.remove('half'); open('more', 'wb').write(bytes(10 << 20))").value == 10 << 20
+    assert parent.run("kept, os.listdir()").value == [1, ["half"]]
+
+
+def test_each_lives_and_ends_without_the_other(closing: ExitStack):
+    parent = closing.enter_context(Sandbox("native"))
+    parent.run("import os, signal; rows = [0]")
+    first, second = (closing.enter_context(fork) for fork in parent.fork(2))
+    third = closing.enter_context(first.fork()[0])
+    assert third.run("rows.append(3); rows").value == [0, 3]
+    killed = parent.run("signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", timeout=1)
+    assert (killed.status, killed.state) == ("timeout", "reset")
+    assert [fork.run("rows[0]").state for fork in (first, second, third)] == ["kept"] * 3
+    crashed = first.run("os.kill(os.getpid(), 9)")
+    assert (crashed.status, crashed.state) == ("crashed", "reset")
+    assert "SIGKILL" in crashed.error.value
+    open_file = first.run("open('after.txt', 'w').write('again')")
+    assert (open_file.status, open_file.state) == ("ok", "reset")
+    parent.close()
+    first.close()
+    assert (second.run("rows").value, third.run("rows").value) == ([0], [0, 3])
+    fourth = closing.enter_context(third.fork()[0])
+    assert fourth.run("rows").value == [0, 3]
+    fresh = first
+    with pytest.raises(SandboxError):
+        fresh.run("1")
+
+
+def test_nothing_is_left_of_a_family():
+    groups = len(traces.own_groups(os.getpid()))
+    with Sandbox("native") as parent:
+        parent.run("x = 1")
+        forks = parent.fork(2)
+        grandchild = forks[0].fork()[0]
+        assert len(traces.own_groups(os.getpid())) > groups
+        pids = [process_of(each).keeper.pidfd for each in (parent, *forks, grandchild)]
+        assert all(pid >= 0 for pid in pids)
+        for each in (parent, forks[0], grandchild, forks[1]):
+            each.close()
+    processes = [process_of(each) for each in (parent, *forks, grandchild)]
+    assert [(process.keeper.pidfd, process.forks, process.parent) for process in processes] == [(-1, set(), None)] * 4
+    traces.eventually(lambda: not any(os.path.exists(f) for p in processes for f in p.group.folders.values()))
+    assert not [folder for p in processes for folder in p.group.folders.values() if folder.exists()]
+
+
+def test_memory_that_processes_share_goes_through_a_checkpoint(sandbox: Sandbox, closing: ExitStack):
+    sandbox.run("import mmap; shared = mmap.mmap(-1, 4096); rows = [1]")
+    fork = closing.enter_context(sandbox.fork()[0])
+    assert fork.restored is not None
+    assert list(fork.restored.skipped) == ["shared"]
+    ran = fork.run("rows")
+    assert (ran.value, ran.state) == ([1], "restored")
+    assert "shared between processes" in ran.state_reason
+    assert sandbox.run("shared[0]").value == 0
+
+
+def test_a_fork_waits_its_turn_and_a_loop_goes_on(sandbox: Sandbox, closing: ExitStack):
+    sandbox.run("import asyncio\nawait asyncio.sleep(0)\nvalue = 1")
+    fork = closing.enter_context(sandbox.fork()[0])
+    assert fork.run("await asyncio.sleep(0.01, value)").value == 1
+    assert sandbox.run("await asyncio.sleep(0.01, value)").value == 1
+    assert fork.run("import subprocess; subprocess.run(['id', '-u'], capture_output=True).stdout").text == "b'1000\\n'"
+
+
+def test_a_number_of_forks_that_cannot_be_meant_is_refused(sandbox: Sandbox):
+    for count in (0, -1, 33, 1.5, True, "2"):
+        with pytest.raises(InvalidRequest, match="from 1 to 32"):
+            sandbox.fork(count)
+
+
+def test_every_id_of_a_family_has_one_name_in_each_map():
+    def parsed(text: str) -> dict[int, int]:
+        rows = [[int(word) for word in row.split()] for row in text.splitlines()]
+        named = {inside + at: outside + at for inside, outside, count in rows for at in range(count)}
+        assert len(named) == sum(row[2] for row in rows) == FAMILY
+        assert len(set(named.values())) == FAMILY
+        return named
+
+    eldest = parsed(map_of_first(512))
+    assert (eldest[1000], eldest[1001]) == (512, 513)
+    for own, parent in ((2, 0), (4, 2), (254, 2), (2, 254), (4, 0)):
+        names = parsed(map_of_fork(own, parent))
+        assert names[1001] == names[1000] + 1 == (2000 + own + 1)
+        assert names[2000 + parent] == 1000
+        assert set(names.values()) == {1000, 1001} | {
+            2000 + at for at in range(FAMILY) if at not in (parent, parent + 1)
+        }
