@@ -20,9 +20,10 @@ from belljar_jail.tracing import Tracee
 NOTIFY_RECEIVE, NOTIFY_SEND, NOTIFY_ADD = 0xC0502100, 0xC0182101, 0x40182103
 KINDS = ("user", "mnt", "net", "ipc", "uts", "cgroup", "pid")
 UNSHARE, SETNS, SETREUID, SETREGID, CAPSET, CLONE, CLOSE_RANGE = 272, 308, 113, 114, 126, 56, 436
-CHROOT, LANDLOCK_RESTRICT_SELF, MMAP, MUNMAP = 161, 446, 9, 11
-PAGE, READ_WRITE, PRIVATE_ANONYMOUS = 4096, 3, 0x22
+CHROOT, LANDLOCK_RESTRICT_SELF, MMAP, MUNMAP, WRITE = 161, 446, 9, 11, 1
+PAGE, READ_WRITE, PRIVATE_ANONYMOUS, ITSELF_AT, ROOT_AT = 4096, 3, 0x22, 64, 128
 CHANNEL, FIRST_PLANTED, LAST = 3, 900, 0xFFFFFFFF
+ENDS = (CHANNEL, 1, 2)
 CLONE_CHILD = 0x00200000 | 0x01000000 | signal.SIGCHLD  # a fork whose C library learns its number
 SAME, CONTINUE, SET_NUMBER, OWN_TABLE, CLOSE_ON_EXEC = -1, 1, 1, 2, 0o2000000
 CAPABILITIES = struct.pack("2I6I", 0x20080522, 0, *[0] * 6)
@@ -61,13 +62,14 @@ class Door:
         self._root = root
         self._pid_namespace = pid_namespace  # of the sandbox that is forked; others of its family may not pass
         self._way = descriptors[: len(KINDS) + 1]  # namespaces, and rules for Landlock
-        self._ends = descriptors[len(KINDS) + 1 :]  # its channel, stdout and stderr
+        self._ends = descriptors[len(KINDS) + 1 :][: len(ENDS)]
+        self._groups = descriptors[len(KINDS) + 1 + len(ENDS) :]  # to join its control groups by
 
     def close(self) -> None:
         """Let go of what lies behind it."""
-        for descriptor in (*self._way, *self._ends):
+        for descriptor in (*self._way, *self._ends, *self._groups):
             os.close(descriptor)
-        self._way, self._ends = [], []
+        self._way, self._ends, self._groups = [], [], []
 
     def admit(self, listener: int, knock: Notification) -> Tracee:
         """Bring whoever knocked into the fork's namespaces; the process there, stopped. The one that knocked is ended.
@@ -79,14 +81,19 @@ class Door:
         self._check(knock)
         tracee = Tracee.seize(knock.pid)
         try:
-            self._pass(tracee, listener)
+            page = self._pass(tracee, listener)
             fork = tracee.clone(CLONE, CLONE_CHILD, 0, 0, knock.arguments[1])
         finally:
             tracee.end()
         try:
             # Nothing of the parent's is left open, not even in a table that another process may share.
             fork.call(CLOSE_RANGE, 0, LAST, OWN_TABLE)
-            self._plant(fork, listener, dict(zip((CHANNEL, 1, 2), self._ends, strict=True)))
+            groups = dict(enumerate(self._groups, FIRST_PLANTED))
+            self._plant(fork, listener, dict(zip(ENDS, self._ends, strict=True)) | groups)
+            for number in groups:
+                fork.call(WRITE, number, page + ITSELF_AT, 1)
+            fork.call(CLOSE_RANGE, FIRST_PLANTED, LAST, 0)
+            fork.call(MUNMAP, page, PAGE)
         except OSError:
             fork.end()
             raise
@@ -106,13 +113,15 @@ class Door:
         if shared:
             raise Refused("it holds memory that is shared between processes, and a fork would share it, too")
 
-    def _pass(self, tracee: Tracee, listener: int) -> None:
+    def _pass(self, tracee: Tracee, listener: int) -> int:
+        """Everything but the pid namespace, which is for its children; where its memory has a page of ours."""
         *numbers, rules = range(FIRST_PLANTED, FIRST_PLANTED + len(self._way))
         tracee.call(CLOSE_RANGE, FIRST_PLANTED, LAST, OWN_TABLE)
         self._plant(tracee, listener, dict(zip((*numbers, rules), self._way, strict=True)))
         page = tracee.call(MMAP, 0, PAGE, READ_WRITE, PRIVATE_ANONYMOUS, SAME, 0)  # while we may write to its memory
         tracee.put(CAPABILITIES, page)
-        root = tracee.put(self._root.encode() + b"\0", page + len(CAPABILITIES))
+        tracee.put(b"0", page + ITSELF_AT)
+        root = tracee.put(self._root.encode() + b"\0", page + ROOT_AT)
         tracee.call(SETREUID, SAME, DOOR)  # owner of the namespaces behind the door, for as long as the door is open
         for number in numbers:
             tracee.call(SETNS, number, 0)
@@ -122,7 +131,7 @@ class Door:
         tracee.call(SETREUID, USER, DOOR)
         tracee.call(SETREUID, SAME, USER)
         tracee.call(CAPSET, page, page + 8)
-        tracee.call(MUNMAP, page, PAGE)
+        return page
 
     def _plant(self, tracee: Tracee, listener: int, descriptors: dict[int, int]) -> None:
         def plant() -> None:

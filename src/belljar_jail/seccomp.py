@@ -1,7 +1,7 @@
 """The system-call filter: an allow-list compiled to BPF and loaded once. Nothing here decides policy at run time.
 
-`unshare` is passed to the keeper (user notification), which refuses it, unless it is the knock of a live fork. What such
-a fork then calls to enter its own walls can be called by a process that the keeper traces, and by no other.
+`unshare` is passed to the keeper (user notification), which refuses it, unless it is the knock of a live fork. What a
+fork then calls to enter its own walls can be called by a process that the keeper traces, and by no other.
 """
 
 from __future__ import annotations

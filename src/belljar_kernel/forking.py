@@ -23,7 +23,7 @@ _fork, _exit, _waitpid = os.fork, os._exit, os.waitpid
 
 
 def fork(kernel: Kernel) -> list[str] | None:
-    """Make a copy of this process. In the parent: what the copy does not have. In the copy: None, once it is in place."""
+    """Make a copy of this process. In the parent: what the copy has not. In the copy: None, once it is in its place."""
     kernel.streams.flush()
     files, others = _descriptors()
     left = _threads() + others

@@ -87,17 +87,10 @@ class Group:
                 continue  # a kernel without swap accounting
             path.write_text(value)
 
-    def adopt(self, pid: int) -> None:
-        """Bring in a process that must not join by itself, since it would have to be handed the way in. Blocks.
-
-        Raises:
-            OSError: when it is not in the group then.
-        """
-        for descriptor in self.joins:
-            os.write(descriptor, str(pid).encode())
-        for folder in dict.fromkeys(self.folders.values()):
-            if str(pid) not in (folder / "cgroup.procs").read_text().split():
-                raise OSError("the process did not join its control group")
+    def has(self, pid: int) -> bool:
+        """Whether a process is in the group."""
+        folders = dict.fromkeys(self.folders.values())
+        return all(str(pid) in (folder / "cgroup.procs").read_text().split() for folder in folders)
 
     def cpu_s(self) -> float:
         """Processor time of everything that was ever in the group."""

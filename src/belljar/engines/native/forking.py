@@ -68,7 +68,8 @@ async def _pass(parent: NativeProcess, fork: NativeProcess, doorkeeper: Keeper, 
     async with doorkeeper.door:
         with contextlib.ExitStack() as theirs:
             kernel = fork.kernel = new_link(theirs)
-            entering = asyncio.ensure_future(_admission(parent, doorkeeper, way_in, kernel))
+            joins = fork.group.joins if fork.group else []
+            entering = asyncio.ensure_future(_admission(parent, doorkeeper, way_in, kernel, joins))
             knocking = asyncio.ensure_future(parent.request({"type": "fork"}, ignore))
             try:
                 pidfd = await _entered(entering, knocking)
@@ -81,7 +82,7 @@ async def _pass(parent: NativeProcess, fork: NativeProcess, doorkeeper: Keeper, 
                 raise
         try:
             kernel.pidfd = pidfd
-            pids = await _settled(pidfd, way_in, fork.group)
+            pids = _settled(pidfd, way_in, fork.group)
             _adopt(parent, fork, kernel, pids)
             doorkeeper.release()
             left = _left(await knocking)
@@ -96,10 +97,12 @@ async def _pass(parent: NativeProcess, fork: NativeProcess, doorkeeper: Keeper, 
     return left
 
 
-async def _admission(parent: NativeProcess, doorkeeper: Keeper, way_in: Sequence[int], kernel: Link) -> int:
+async def _admission(
+    parent: NativeProcess, doorkeeper: Keeper, way_in: Sequence[int], kernel: Link, joins: list[int]
+) -> int:
     assert parent.keeper is not None
     place = os.stat(f"/proc/{_pid_of(parent.keeper.pidfd)}/ns/pid").st_ino
-    return await doorkeeper.admit(root_of(parent.keeper.generation + 1), place, [*way_in], kernel.theirs)
+    return await doorkeeper.admit(root_of(parent.keeper.generation + 1), place, [*way_in], [*kernel.theirs, *joins])
 
 
 async def _entered(entering: asyncio.Future[int], knocking: asyncio.Future[Event]) -> int:
@@ -112,8 +115,8 @@ async def _entered(entering: asyncio.Future[int], knocking: asyncio.Future[Event
     return entering.result()
 
 
-async def _settled(pidfd: int, way_in: Sequence[int], group: Group | None) -> list[int]:
-    """See from outside that the process is where it belongs and has no power, and bound it; its pids, outer first."""
+def _settled(pidfd: int, way_in: Sequence[int], group: Group | None) -> list[int]:
+    """See from outside that the process is where it belongs and has no power; its pids, the outermost first."""
     pid = _pid_of(pidfd)
     for kind, descriptor in zip(KINDS, way_in, strict=False):
         if os.stat(f"/proc/{pid}/ns/{kind}").st_ino != os.fstat(descriptor).st_ino:
@@ -123,8 +126,8 @@ async def _settled(pidfd: int, way_in: Sequence[int], group: Group | None) -> li
     odd = [name for name, value in WANTED.items() if status.get(name) != value]
     if odd:
         raise StartFailed(f"the fork is not behind its walls: {', '.join(odd)}")
-    assert group is not None
-    await asyncio.to_thread(group.adopt, pid)
+    if group is None or not group.has(pid):
+        raise StartFailed("the fork is not in its control group")
     return [int(number) for number in status["NSpid"].split()]
 
 
