@@ -21,6 +21,7 @@ SAYS = {
     "errors.py": ["IndexError on line 3", "timeout after 1 s; variables are kept", "exit code 134", "code is empty"],
     "files.py": ["report.json (29 bytes, application/json)", '"people": 1212', "at home: report.json 29 bytes"],
     "quickstart.py": ["count  3.0", "\n7\n", "to stdout"],
+    "tree_search.py": ["error at the start: ", "step 1: square ", "step 3: ", "step 1: square > step 2: "],
     "tour.py": ["native engine", "Hello from Python", "February   135", "625 sold in 4 months", "unreachable", " ms"],
 }
 

@@ -45,12 +45,15 @@ async def fork(host: Host, session: Session, count: int, key: Callable[[], bytes
 async def _restore(
     host: Host, session: Session, specs: list[Spec], made: list[Forked], key: bytes, owner: str, why: str
 ) -> None:
+    origin = session.origin
     checkpoint = await saving.checkpoint(session, key, None, owner)
+    session.origin = origin  # nobody has asked for this one
     opened = await asyncio.to_thread(checkpoint.opened, host.settings)
     for spec in specs:
         fork = await host.create(session.engine_name, spec)
         made.append((fork, None))
         report = await saving.restore(fork, opened)
+        fork.origin = origin
         made[-1] = (fork, _whole(report, checkpoint.report))
         fork.restored = f"forked from sandbox {session.spec.id} through a checkpoint ({why}){saving.without(report)}"
 

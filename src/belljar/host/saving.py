@@ -53,7 +53,7 @@ async def restore(session: Session, opened: Opened) -> CheckpointReport:
             done = await session.ask_live(request | {"packed": piece.is_packed, "last": not left}, ignore, TIMEOUT_S)
         restoring.take(part, done)
     report = restoring.report()
-    session.count = header["count"]
+    session.count, session.origin = header["count"], header["id"]
     session.restored = f"the state of checkpoint {header['id']} was restored{without(report)}"
     return report
 
@@ -122,6 +122,7 @@ def _seal(session: Session, arrived: Arriving, done: Event, key: bytes, name: st
         "format": 1,
         "id": str(uuid.uuid4()),
         "name": name,
+        "parent": session.origin,
         "owner": owner,
         "created": time.time(),
         "engine": session.engine_name,
@@ -136,6 +137,7 @@ def _seal(session: Session, arrived: Arriving, done: Event, key: bytes, name: st
         "files_skipped": _reasons(done.get("files_skipped")),
     }
     data = seal(header, parts, key)
+    session.origin = header["id"]
     return Checkpoint.of(header, data)
 
 

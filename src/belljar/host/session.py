@@ -63,6 +63,7 @@ class Session:
         self.count = 0
         self._lost: str | None = None
         self._news: str | None = None  # that the Python is a new one: kept until an Execution has told it
+        self.origin: str | None = None  # the id of the checkpoint that was last made of it, or that it comes from
         self.restored: str | None = None  # the same, of one that was given a checkpoint
         self._left_behind: str | None = None  # what a live fork does not have of its parent, until it was told
         self._is_running = False
@@ -162,7 +163,7 @@ class Session:
                 for spec in specs:
                     process, left = await self.engine.fork(self.process, spec)
                     made.append(Session(self.engine, spec, process, self.built))
-                    made[-1].is_set_up, made[-1].count = True, self.count
+                    made[-1].is_set_up, made[-1].count, made[-1].origin = True, self.count, self.origin
                     made[-1]._left_behind = ", ".join(left) or None
             except BaseException as failure:
                 await asyncio.shield(asyncio.gather(*(fork.close() for fork in made), return_exceptions=True))
