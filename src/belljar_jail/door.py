@@ -79,7 +79,10 @@ class Door:
             OSError: when it failed on the way; it was ended.
         """
         self._check(knock)
-        tracee = Tracee.seize(knock.pid)
+        try:
+            tracee = Tracee.seize(knock.pid)
+        except PermissionError as failure:
+            raise Refused(f"it cannot be traced ({failure.strerror})") from None
         try:
             page = self._pass(tracee, listener)
             fork = tracee.clone(CLONE, CLONE_CHILD, 0, 0, knock.arguments[1])

@@ -280,6 +280,7 @@ class _Service:
             wire.send(self._control, {"op": "entered", "refused": str(failure)})
         except OSError as failure:
             self._shut()
+            refuse(call)  # if it lives
             wire.send(self._control, {"op": "entered", "error": str(failure)})
         else:
             wire.send(self._control, {"op": "entered"}, [pidfd])

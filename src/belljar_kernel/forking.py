@@ -26,21 +26,31 @@ def fork(kernel: Kernel) -> list[str] | None:
     """Make a copy of this process. In the parent: what the copy has not. In the copy: None, once it is in its place."""
     kernel.streams.flush()
     files, others = _descriptors()
-    left = _threads() + others
+    threads = _threads()
     folder = _folder()
-    pid = _fork()
+    pid = _forked(quietly=bool(threads))
     if pid:
         try:
             _waitpid(pid, 0)
         except OSError:
             pass  # the code has its own way with children
-        return left
+        return threads + others
     try:
         _knock()
         _settle(files, folder)
     except BaseException:
         _exit(1)
     return None
+
+
+def _forked(quietly: bool) -> int:
+    if not quietly:
+        return _fork()
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python warns of a fork beside threads; whoever asked is told of them
+        return _fork()
 
 
 def _knock() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
 from tests.reliability import traces
+from tests.shop import Shop, wheel
 
-from belljar import InvalidRequest, Limits, Sandbox, SandboxError
+from belljar import AsyncSandbox, InvalidRequest, Limits, Policy, Sandbox, SandboxError, StartFailed
+from belljar.engines.base import Spec
+from belljar.engines.native.engine import NativeEngine
 from belljar.engines.native.process import NativeProcess
 from belljar_jail.ids import FAMILY, map_of_first, map_of_fork
 
@@ -179,3 +183,66 @@ def test_every_id_of_a_family_has_one_name_in_each_map():
         assert set(names.values()) == {1000, 1001} | {
             2000 + at for at in range(FAMILY) if at not in (parent, parent + 1)
         }
+
+
+def test_packages_of_the_parent_are_there_and_more_can_be_added(shop: Shop, closing: ExitStack):
+    shop.sell(wheel("walnut", "1.0", {"walnut.py": "x = 1"}), wheel("hazel", "1.0", {"hazel.py": "x = 2"}))
+    parent = closing.enter_context(Sandbox("native", packages=["walnut"]))
+    fork = closing.enter_context(parent.fork()[0])
+    assert fork.run("import walnut; walnut.x").value == 1
+    assert fork.install("hazel") == ["hazel==1.0"]
+    assert fork.run("import hazel; hazel.x").value == 2
+    fork.reset()
+    assert fork.run("import hazel, walnut; hazel.x + walnut.x").value == 3
+    assert parent.run("import importlib.util; importlib.util.find_spec('hazel') is None").value is True
+
+
+def test_all_forks_are_made_or_none(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch):
+    sandbox.run("x = 1")
+    genuine, made = NativeEngine.fork, []
+
+    async def fork(self: NativeEngine, process: NativeProcess, spec: Spec) -> object:
+        if len(made) == 2:
+            raise StartFailed("no room for a third")
+        made.append(await genuine(self, process, spec))
+        return made[-1]
+
+    monkeypatch.setattr(NativeEngine, "fork", fork)
+    with pytest.raises(StartFailed, match="no room for a third"):
+        sandbox.fork(3)
+    assert [process.keeper.pidfd for process, _ in made] == [-1, -1]
+    assert process_of(sandbox).forks == set()
+    assert sandbox.run("x").value == 1
+
+
+def test_a_fork_that_nobody_waits_for_any_more_is_not_left_behind(native: None):
+    async def act() -> tuple[object, int]:
+        async with AsyncSandbox("native") as sandbox:
+            await sandbox.run("x = 1; held = b'x' * (50 << 20)")
+            for after_s in (0.0, 0.003, 0.01, 0.02, 0.04):
+                waiting = asyncio.create_task(sandbox.fork())
+                await asyncio.sleep(after_s)
+                waiting.cancel()
+                done = await asyncio.gather(waiting, return_exceptions=True)
+                if isinstance(done[0], list):
+                    await done[0][0].close()
+            value = (await sandbox.run("x")).value
+            assert sandbox._session is not None
+            assert isinstance(sandbox._session.process, NativeProcess)
+            return value, len(sandbox._session.process.forks)
+
+    assert asyncio.run(act()) == (1, 0)
+
+
+@pytest.mark.parametrize("minor", ["3.10", "3.12", "3.13"])
+def test_a_sandbox_of_another_python_is_forked_live_too(minor: str, closing: ExitStack):
+    try:
+        parent = closing.enter_context(Sandbox("native", python=minor, policy=Policy(packages="none")))
+    except InvalidRequest as missing:
+        pytest.skip(str(missing))
+    parent.run("import threading, warnings; warnings.simplefilter('error')\nlines = (n for n in range(3)); next(lines)")
+    parent.run("event = threading.Event(); threading.Thread(target=event.wait, daemon=True).start()")
+    fork = closing.enter_context(parent.fork()[0])
+    ran = fork.run("next(lines), threading.active_count()")
+    assert (ran.value, ran.state) == ([1, 1], "kept")
+    assert parent.run("event.set(); next(lines)").value == 1
