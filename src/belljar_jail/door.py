@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import select
 import signal
 import struct
@@ -28,6 +29,7 @@ CLONE_CHILD = 0x00200000 | 0x01000000 | signal.SIGCHLD  # a fork whose C library
 SAME, CONTINUE, SET_NUMBER, OWN_TABLE, CLOSE_ON_EXEC = -1, 1, 1, 2, 0o2000000
 CAPABILITIES = struct.pack("2I6I", 0x20080522, 0, *[0] * 6)
 WAIT_MS = 2000
+_BENEATH = re.compile(rb"^(/\.beneath)+/root")  # where the keeper of a fork sees its root
 
 
 class Refused(Exception):
@@ -169,6 +171,7 @@ def refuse(notification: Notification, error: int = errno.EPERM) -> None:
 
 def _is_shared(row: bytes) -> bool:
     """Whether a mapping would tie a fork to its parent: shared, and written to or a file of the sandbox's own."""
-    mode, path = row.split(None, 2)[1], row.split(None, 5)[5:]
-    own = bool(path) and path[0].startswith((b"/workspace", b"/tmp", b"/home/", b"/dev/shm", b"/memfd:"))
+    mode, path = row.split(None, 2)[1], b"".join(row.split(None, 5)[5:])
+    path = _BENEATH.sub(b"", path)
+    own = path.startswith((b"/workspace", b"/tmp", b"/home/", b"/dev/shm", b"/memfd:"))
     return mode[3:4] == b"s" and (mode[1:2] == b"w" or own)

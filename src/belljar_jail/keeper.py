@@ -234,10 +234,10 @@ class _Service:
         mounts = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
         go, wait = socket.socketpair()
         try:
-            os.setresuid(-1, DOOR, -1)
-            linux.setns(self._origin, linux.CLONE_NEWNS)
-            linux.prctl(linux.PR_SET_DUMPABLE, 1)  # or nobody could write its id map
             try:
+                os.setresuid(-1, DOOR, -1)
+                linux.setns(self._origin, linux.CLONE_NEWNS)
+                linux.prctl(linux.PR_SET_DUMPABLE, 1)  # or nobody could write its id map
                 pid, pidfd = linux.clone(NAMESPACES)
                 if pid == 0:
                     try:

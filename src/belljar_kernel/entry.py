@@ -7,6 +7,7 @@ import sys
 
 import belljar_kernel
 from belljar_kernel import codec
+from belljar_kernel.answer import failure
 from belljar_kernel.kernel import Kernel
 from belljar_kernel.streams import DescriptorStreams
 
@@ -63,12 +64,20 @@ def _fork(request: dict[str, Any], channel: Channel, kernel: Kernel) -> Channel:
     """Answer a `fork`; the channel of whoever returns from here, of which there are two."""
     from belljar_kernel import forking
 
-    left = forking.fork(kernel)
+    done: dict[str, Any] = {"type": "done", "id": request.get("id")}
+    pid = _getpid()
+    try:
+        left = forking.fork(kernel)
+    except BaseException as error:
+        if _getpid() != pid:
+            _exit(1)
+        channel.send({**done, **failure(type(error).__name__, str(error)[:1000])})
+        return channel
     if left is None:
         channel = Channel(forking.CHANNEL)
         _say_hello(channel)
     else:
-        channel.send({"type": "done", "id": request.get("id"), "left": left})
+        channel.send({**done, "left": left})
     return channel
 
 

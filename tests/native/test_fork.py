@@ -152,6 +152,25 @@ def test_memory_that_processes_share_goes_through_a_checkpoint(sandbox: Sandbox,
     assert sandbox.run("shared[0]").value == 0
 
 
+def test_a_sandbox_that_may_have_no_more_processes_is_not_forked_and_goes_on(closing: ExitStack):
+    parent = closing.enter_context(Sandbox("native", limits=Limits(processes=4)))
+    parent.run("import subprocess; children = [subprocess.Popen(['sleep', '60']) for _ in range(3)]; x = 1")
+    with pytest.raises(StartFailed, match="temporarily unavailable"):
+        parent.fork()
+    assert parent.run("last = children.pop(); last.kill(); last.wait(); x, len(children)").value == [1, 2]
+    assert closing.enter_context(parent.fork()[0]).run("x").value == 1
+
+
+def test_a_file_that_is_mapped_as_shared_is_not_shared_with_a_fork_of_a_fork(sandbox: Sandbox, closing: ExitStack):
+    sandbox.run("import mmap; open('f', 'wb').write(bytes(4096))")
+    fork = closing.enter_context(sandbox.fork()[0])
+    fork.run("f = open('f', 'rb'); view = mmap.mmap(f.fileno(), 4096, access=mmap.ACCESS_READ); kept = 1")
+    second = closing.enter_context(fork.fork()[0])
+    ran = second.run("kept")
+    assert (ran.value, ran.state) == (1, "restored")
+    assert "shared between processes" in ran.state_reason
+
+
 def test_a_fork_waits_its_turn_and_a_loop_goes_on(sandbox: Sandbox, closing: ExitStack):
     sandbox.run("import asyncio\nawait asyncio.sleep(0)\nvalue = 1")
     fork = closing.enter_context(sandbox.fork()[0])
@@ -234,7 +253,9 @@ def test_a_fork_that_nobody_waits_for_any_more_is_not_left_behind(native: None):
     assert asyncio.run(act()) == (1, 0)
 
 
-@pytest.mark.parametrize("minor", ["3.10", "3.12", "3.13"])
+@pytest.mark.parametrize(
+    "minor", [pytest.param("3.10", marks=pytest.mark.long), pytest.param("3.12", marks=pytest.mark.long), "3.13"]
+)
 def test_a_sandbox_of_another_python_is_forked_live_too(minor: str, closing: ExitStack):
     try:
         parent = closing.enter_context(Sandbox("native", python=minor, policy=Policy(packages="none")))

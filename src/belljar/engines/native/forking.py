@@ -108,10 +108,10 @@ async def _admission(
 async def _entered(entering: asyncio.Future[int], knocking: asyncio.Future[Event]) -> int:
     """The pidfd of the process behind the door."""
     await asyncio.wait((entering, knocking), return_when=asyncio.FIRST_COMPLETED)
-    if not entering.done() and knocking.exception() is None:  # what it says may have overtaken the door
+    if not entering.done() and knocking.exception() is None:  # its answer may have overtaken the door
         await asyncio.wait((entering,), timeout=0.5)
     if not entering.done():
-        raise knocking.exception() or StartFailed("the sandbox did not make the fork that it was asked for")
+        raise knocking.exception() or StartFailed(f"the sandbox did not make the fork{_reason(knocking.result())}")
     return entering.result()
 
 
@@ -138,6 +138,11 @@ def _adopt(parent: NativeProcess, fork: NativeProcess, kernel: Link, pids: list[
     fork.exit = parent.keeper.watch(pid_in_parent)
     fork.exit.add_done_callback(lambda _: kernel.end(None))
     fork.keeper.introduce(kernel.pid_inside, [])
+
+
+def _reason(done: Event) -> str:
+    error = done.get("error")
+    return f": {error.get('value')!s:.200}" if isinstance(error, dict) else " that it was asked for"
 
 
 def _left(done: Event) -> list[str]:
