@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import functools
 import os
 import re
 import select
 import signal
 import struct
 
+from belljar_jail import linux
 from belljar_jail.ids import DOOR, USER
 from belljar_jail.tracing import Tracee
 
 NOTIFY_RECEIVE, NOTIFY_SEND, NOTIFY_ADD = 0xC0502100, 0xC0182101, 0x40182103
 KINDS = ("user", "mnt", "net", "ipc", "uts", "cgroup", "pid")
 UNSHARE, SETNS, SETREUID, SETREGID, CAPSET, CLONE, CLOSE_RANGE = 272, 308, 113, 114, 126, 56, 436
-CHROOT, LANDLOCK_RESTRICT_SELF, MMAP, MUNMAP, WRITE = 161, 446, 9, 11, 1
+CHROOT, LANDLOCK_RESTRICT_SELF, MMAP, MUNMAP, WRITE, PRCTL = 161, 446, 9, 11, 1, 157
 PAGE, READ_WRITE, PRIVATE_ANONYMOUS, ITSELF_AT, ROOT_AT = 4096, 3, 0x22, 64, 128
 CHANNEL, FIRST_PLANTED, LAST = 3, 900, 0xFFFFFFFF
 ENDS = (CHANNEL, 1, 2)
@@ -135,6 +137,8 @@ class Door:
         tracee.call(SETREGID, USER, USER)
         tracee.call(SETREUID, USER, DOOR)
         tracee.call(SETREUID, SAME, USER)
+        for capability in range(_last_capability() + 1):
+            tracee.call(PRCTL, linux.PR_CAPBSET_DROP, capability, 0, 0, 0)
         tracee.call(CAPSET, page, page + 8)
         return page
 
@@ -158,6 +162,12 @@ def _next_of(listener: int, pid: int) -> Notification:
             return notification
         refuse(notification)
     raise OSError("the process does not call")
+
+
+@functools.cache
+def _last_capability() -> int:
+    with open("/proc/sys/kernel/cap_last_cap", "rb") as file:
+        return int(file.read())
 
 
 def refuse(notification: Notification, error: int = errno.EPERM) -> None:

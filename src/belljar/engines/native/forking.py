@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_S, ANSWER_S = 10.0, 2.0
 WANTED = {"NoNewPrivs": "1", "Seccomp": "2", "Threads": "1"} | dict.fromkeys(
-    ("CapInh", "CapPrm", "CapEff", "CapAmb"), "0" * 16
+    ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), "0" * 16
 )
 
 
