@@ -10,6 +10,7 @@ import select
 import signal
 import socket
 import time
+from collections.abc import Iterable
 
 from belljar_jail import beneath, copying, landlock, linux, packages, program_root, wire
 from belljar_jail.door import KINDS, Door, Notification, Refused, refuse
@@ -308,17 +309,24 @@ class _Service:
         if spared is None and not self._forks:
             _kill_all()
             return
-        for _ in range(100):  # the dying take a moment, and a fork bomb may outrun a few rounds
-            others = [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, spared)]
-            others = [pid for pid in others if not _is_zombie(pid) and not _is_beneath(pid)]
-            if not others:
+        stopped: set[int] = set()
+        for _ in range(100):  # what is stopped makes no more, and takes up the room for more
+            if not (fresh := {*self._others(spared)} - stopped):
+                break
+            _signal(fresh, signal.SIGSTOP)
+            stopped |= fresh
+        for _ in range(100):  # the dying take a moment
+            if not (others := self._others(spared)):
                 return
-            for pid in others:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            _signal(others, signal.SIGKILL)
             self._reap()
             time.sleep(0.002)
         _kill_all()
+
+    def _others(self, spared: int | None) -> list[int]:
+        """Who lives in this sandbox, but for this process, one that is spared, and live forks."""
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, spared)]
+        return [pid for pid in pids if not _is_zombie(pid) and not (self._forks and _is_beneath(pid))]
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
@@ -330,6 +338,12 @@ class _Service:
                 if pid in self._watched and not os.WIFSTOPPED(status):
                     self._watched.discard(pid)
                     wire.send(self._control, {"op": "exit", "pid": pid, "status": status})
+
+
+def _signal(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def _kill_all() -> None:

@@ -124,6 +124,25 @@ def test_each_lives_and_ends_without_the_other(closing: ExitStack):
         fresh.run("1")
 
 
+def test_a_fork_bomb_in_the_parent_is_ended_and_the_forks_live_on(closing: ExitStack):
+    parent = closing.enter_context(Sandbox("native", limits=Limits(processes=32)))
+    parent.run("import os, signal; x = 1")
+    fork = closing.enter_context(parent.fork()[0])
+    bomb = "signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True:\n    try: os.fork()\n    except OSError: pass"
+    assert parent.run(bomb, timeout=1).status == "timeout"
+    assert (fork.run("x").value, fork.run("x").state) == (1, "kept")
+    assert parent.run("import os; [p for p in os.listdir('/proc') if p.isdigit()][:2]").state == "reset"
+    assert fork.run(bomb, timeout=1).status == "timeout"
+    assert parent.run("1").state == "kept"
+
+
+def test_folders_nested_too_deep_are_a_reason_and_cost_nothing(sandbox: Sandbox):
+    sandbox.run("import os\nfor _ in range(300): os.mkdir('d'); os.chdir('d')\nx = 1")
+    with pytest.raises(StartFailed, match="nested deeper than 200"):
+        sandbox.fork()
+    assert sandbox.run("x").value == 1
+
+
 def test_nothing_is_left_of_a_family():
     groups = len(traces.own_groups(os.getpid()))
     with Sandbox("native") as parent:
