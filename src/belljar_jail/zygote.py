@@ -18,7 +18,7 @@ from functools import partial
 from typing import NoReturn
 
 import belljar_kernel
-from belljar_jail import hugepages, keeper, linux, packing, seccomp, walls, wire
+from belljar_jail import hugepages, keeper, linux, packing, seccomp, service, walls, wire
 from belljar_kernel import entry, reseed
 from belljar_kernel.configuration import rehearse
 from belljar_kernel.kernel import Kernel
@@ -90,7 +90,7 @@ class Init(ForkServer):
     def _make_keeper(self, order: wire.Message, descriptors: list[int]) -> tuple[wire.Message, list[int]]:
         """A sandbox's process 1, in namespaces of its own. Descriptors: its control socket, its cgroups."""
         go, wait = socket.socketpair()
-        pid, pidfd = linux.clone(keeper.NAMESPACES)
+        pid, pidfd = linux.clone(service.NAMESPACES)
         if pid == 0:
             try:
                 go.close()
