@@ -45,7 +45,7 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalHost]:
     for name in ("environments", "wasm", "inside", "interpreters", "proofs"):
         (cache / name).mkdir()
         for path in (settings.cache_dir / name).glob("*"):
-            if path.name not in ("layers", "wheels"):
+            if path.name not in ("layers", "built", "wheels"):
                 (cache / name / path.name).symlink_to(path)
     host = LocalHost(replace(settings, cache_dir=cache, pool_size=0, wheelhouse=None, install_timeout_s=60))
     yield host

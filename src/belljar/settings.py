@@ -25,6 +25,7 @@ class Settings:
     pyodide_mirror: str | None = None
     install_timeout_s: int = 300
     install_mb: int = 2048
+    layers_mb: int = 8192
     package_sources: tuple[str, ...] = ()
 
     @classmethod
@@ -44,6 +45,7 @@ class Settings:
             pyodide_mirror=_address("PYODIDE_MIRROR"),
             install_timeout_s=_whole("INSTALL_TIMEOUT_S", default=300, high=3600),
             install_mb=_whole("INSTALL_MB", default=2048, high=1 << 20),
+            layers_mb=_whole("LAYERS_MB", default=8192, high=1 << 20),
             package_sources=_addresses("PACKAGE_SOURCES"),
         )
 

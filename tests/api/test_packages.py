@@ -7,22 +7,53 @@ from collections.abc import Callable, Iterator
 import pytest
 from tests.shop import Shop, wheel
 
-from belljar import InvalidRequest, PackageError, Policy, Sandbox
+from belljar import InvalidRequest, PackageError, Policy, Sandbox, compose
 from belljar.compose import LocalHost
 from belljar.host.supply import names_at_a_glance
 
 Make = Callable[..., Sandbox]
+# The host's part is the same for every engine; on wasm a few tests are enough, and the rest takes long.
+mostly_native = pytest.mark.parametrize(
+    "engine", ["native", pytest.param("wasm", marks=pytest.mark.long)], indirect=True
+)
 
 
-@pytest.fixture(params=["native", "wasm"])
-def make(request: pytest.FixtureRequest, shop: Shop, apart: LocalHost, native: None) -> Iterator[Make]:
-    """Make sandboxes of an engine, whose only index is the shop."""
+@pytest.fixture(scope="module", params=["native", "wasm"])
+def engine(request: pytest.FixtureRequest, apart: LocalHost, native: None) -> str:
     if not apart.host.registry.get(request.param).is_prepared(Policy()):
         pytest.skip(f"the {request.param} engine is not prepared: `belljar packages sync --engine {request.param}`")
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="module")
+def shared(engine: str, apart: LocalHost) -> Iterator[Sandbox]:
+    """One sandbox for all who do not mind what others brought into it."""
+    with compose.using(apart), Sandbox(engine) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="module")
+def stock() -> dict[str, bytes]:
+    """What the shop has sold before: a sandbox that has it expects that it can be had again."""
+    return {}
+
+
+@pytest.fixture
+def live(shared: Sandbox, shop: Shop, stock: dict[str, bytes]) -> Iterator[Sandbox]:
+    """The shared sandbox, while the shop is open."""
+    shop.sell(*stock.items())
+    yield shared
+    stock |= shop.files
+
+
+@pytest.fixture
+def make(engine: str, shop: Shop) -> Iterator[Make]:
+    """Make sandboxes of an engine, whose only index is the shop."""
     made: list[Sandbox] = []
 
     def start(**options: object) -> Sandbox:
-        made.append(Sandbox(request.param, **options))  # type: ignore[arg-type]
+        made.append(Sandbox(engine, **options))  # type: ignore[arg-type]
         return made[-1]
 
     yield start
@@ -30,6 +61,7 @@ def make(request: pytest.FixtureRequest, shop: Shop, apart: LocalHost, native: N
         sandbox.close()
 
 
+@mostly_native
 def test_a_sandbox_is_made_with_packages_and_another_one_has_none_of_them(make: Make, shop: Shop) -> None:
     shop.sell(wheel("almond", "1.2", {"almond/__init__.py": "taste = 'sweet'"}))
     assert make(packages=["almond"]).run("import almond; almond.taste").value == "sweet"
@@ -58,6 +90,7 @@ def test_packages_survive_a_reset_and_a_crash(make: Make, shop: Shop) -> None:
     assert sandbox.run("import cedar; cedar.x").value == 3
 
 
+@mostly_native
 def test_a_second_installation_leaves_the_first_in_place(make: Make, shop: Shop) -> None:
     shop.sell(wheel("dogwood", "1.0", {"dogwood.py": "x = 4"}), wheel("ebony", "1.0", {"ebony.py": "x = 5"}))
     sandbox = make(packages=["dogwood"])
@@ -66,77 +99,82 @@ def test_a_second_installation_leaves_the_first_in_place(make: Make, shop: Shop)
     assert sandbox.run("import ebony; dogwood.x + ebony.x").value == 9
 
 
-def test_a_run_brings_its_packages_and_says_which(make: Make, shop: Shop) -> None:
+def test_a_run_brings_its_packages_and_says_which(live: Sandbox, shop: Shop) -> None:
     shop.sell(wheel("fir", "1.0", {"fir.py": "x = 6"}), wheel("fir", "2.0", {"fir.py": "x = 7"}))
-    ran = make().run("import fir; fir.x", packages=["fir>=1,<2"])
+    ran = live.run("import fir; fir.x", packages=["fir>=1,<2"])
     assert (ran.value, ran.packages_installed, ran.error) == (6, ["fir==1.0"], None)
 
 
-def test_a_run_whose_packages_cannot_be_had_does_not_run(make: Make, shop: Shop) -> None:
-    sandbox = make()
-    sandbox.run("x = 1")
-    ran = sandbox.run("x = 2", packages=["unheard-of"])
+@mostly_native
+def test_a_run_whose_packages_cannot_be_had_does_not_run(live: Sandbox, shop: Shop) -> None:
+    live.run("x = 1")
+    ran = live.run("x = 2", packages=["unheard-of"])
     assert (ran.status, ran.error.code, ran.exit_code) == ("error", "PACKAGE_INSTALL_FAILED", 1)
     assert ran.error.value == "unheard-of could not be installed: there is no package 'unheard-of' on the package index"
-    assert sandbox.run("x").value == 1
+    assert live.run("x").value == 1
 
 
-def test_install_and_a_new_sandbox_raise_instead(make: Make, shop: Shop) -> None:
+@mostly_native
+def test_install_and_a_new_sandbox_raise_instead(make: Make, live: Sandbox, shop: Shop) -> None:
     with pytest.raises(PackageError, match="there is no package 'unheard-of' on the package index"):
-        make().install("unheard-of")
+        live.install("unheard-of")
     with pytest.raises(PackageError, match="there is no package 'unheard-of' on the package index"):
         make(packages=["unheard-of"])
 
 
-def test_what_code_imports_is_installed_before_it_runs(make: Make, shop: Shop) -> None:
+def test_what_code_imports_is_installed_before_it_runs(live: Sandbox, shop: Shop) -> None:
     shop.sell(
         wheel("ginkgo", "1.0", {"ginkgo/__init__.py": "", "ginkgo/leaf.py": "x = 8"}),
         wheel("python-slugify", "1.0", {"slugify.py": "x = 9"}),
     )
-    sandbox = make()
-    ran = sandbox.run("def f():\n    from slugify import x\n    return x\nfrom ginkgo.leaf import x\nx + f()")
+    ran = live.run("def f():\n    from slugify import x\n    return x\nfrom ginkgo.leaf import x\nx + f()")
     assert (ran.value, ran.packages_installed) == (17, ["ginkgo==1.0", "python-slugify==1.0"])
-    again = sandbox.run("import ginkgo, slugify")
+    again = live.run("import ginkgo, slugify")
     assert (again.error, again.packages_installed) == (None, [])
 
 
-def test_an_import_that_cannot_be_had_runs_and_says_why(make: Make, shop: Shop) -> None:
-    ran = make().run("print('ran')\nimport unheard_of")
+def test_an_import_that_cannot_be_had_runs_and_says_why(live: Sandbox, shop: Shop) -> None:
+    ran = live.run("print('ran')\nimport unheard_of")
     assert (ran.stdout, ran.error.code, ran.packages_installed) == ("ran\n", "MODULE_NOT_FOUND", [])
     assert "there is no package 'unheard-of' on the package index" in ran.error.hint
 
 
-def test_one_import_that_cannot_be_had_does_not_keep_the_others_back(make: Make, shop: Shop) -> None:
+@mostly_native
+def test_one_import_that_cannot_be_had_does_not_keep_the_others_back(live: Sandbox, shop: Shop) -> None:
     shop.sell(wheel("hazel", "1.0", {"hazel.py": "x = 10"}))
-    ran = make().run("import hazel\ntry:\n    import unheard_of\nexcept ImportError:\n    pass\nhazel.x")
+    ran = live.run("import hazel\ntry:\n    import unheard_of\nexcept ImportError:\n    pass\nhazel.x")
     assert (ran.value, ran.packages_installed) == (10, ["hazel==1.0"])
 
 
-def test_a_module_of_the_workspace_is_not_looked_for_on_the_index(make: Make, shop: Shop) -> None:
-    sandbox = make(files={"own.py": "x = 11", "lib/deep.py": "x = 12"})
-    assert sandbox.run("import own; own.x").value == 11
-    assert sandbox.run("import deep; deep.x", cwd="lib").value == 12
-    assert sandbox.run("import deep as d; d.x", env={"PYTHONPATH": "/workspace/lib"}).value == 12
-    assert sandbox.run("import fresh; fresh.x", files={"fresh.py": "x = 13"}).value == 13
+def test_a_module_of_the_workspace_is_not_looked_for_on_the_index(live: Sandbox, shop: Shop) -> None:
+    live.files.write("own.py", "x = 11")
+    live.files.write("lib/deep.py", "x = 12")
+    assert live.run("import own; own.x").value == 11
+    assert live.run("import deep; deep.x", cwd="lib").value == 12
+    assert live.run("import deep as d; d.x", env={"PYTHONPATH": "/workspace/lib"}).value == 12
+    assert live.run("import fresh; fresh.x", files={"fresh.py": "x = 13"}).value == 13
     assert shop.asked == []
 
 
+@mostly_native
 @pytest.mark.parametrize("name", ["pandsa", "reqeusts", "numpyy"])
-def test_what_looks_like_a_typo_is_not_installed(make: Make, shop: Shop, name: str) -> None:
+def test_what_looks_like_a_typo_is_not_installed(live: Sandbox, shop: Shop, name: str) -> None:
     shop.sell(wheel(name, "1.0", {f"{name}.py": "raise SystemExit('squatted')"}))
-    ran = make().run(f"import {name}")
+    ran = live.run(f"import {name}")
     assert (ran.error.code, ran.packages_installed) == ("MODULE_NOT_FOUND", [])
     assert "did you mean" in ran.error.hint
     assert shop.asked == []
 
 
-def test_a_package_that_does_not_bring_the_module_is_not_installed(make: Make, shop: Shop) -> None:
+@mostly_native
+def test_a_package_that_does_not_bring_the_module_is_not_installed(live: Sandbox, shop: Shop) -> None:
     shop.sell(wheel("ironwood", "1.0", {"something_else.py": ""}))
-    ran = make().run("import ironwood")
+    ran = live.run("import ironwood")
     assert (ran.error.code, ran.packages_installed) == ("MODULE_NOT_FOUND", [])
     assert "brings no module 'ironwood'" in ran.error.hint
 
 
+@mostly_native
 def test_an_allow_list_holds_for_every_way_in(make: Make, shop: Shop) -> None:
     shop.sell(wheel("jasmine", "1.0", {"jasmine.py": ""}), wheel("jasmine", "2.0", {"jasmine.py": ""}))
     shop.sell(wheel("kapok", "1.0", {"kapok.py": ""}))
@@ -154,6 +192,7 @@ def test_an_allow_list_holds_for_every_way_in(make: Make, shop: Shop) -> None:
     assert not [path for path in shop.asked if "files/kapok" in path]
 
 
+@mostly_native
 def test_none_means_none(make: Make, shop: Shop) -> None:
     shop.sell(wheel("larch", "1.0", {"larch.py": ""}))
     sandbox = make(policy=Policy(packages="none"))
@@ -164,6 +203,7 @@ def test_none_means_none(make: Make, shop: Shop) -> None:
     assert not [path for path in shop.asked if "files/" in path]
 
 
+@mostly_native
 def test_a_distribution_that_is_imported_is_not_replaced_and_both_versions_are_named(make: Make, shop: Shop) -> None:
     shop.sell(wheel("maple", "1.0", {"maple.py": "x = 1"}), wheel("maple", "2.0", {"maple.py": "x = 2"}))
     sandbox = make(packages=["maple==1.0"])
@@ -176,20 +216,21 @@ def test_a_distribution_that_is_imported_is_not_replaced_and_both_versions_are_n
     assert sandbox.run("import maple; maple.x").value == 2
 
 
-def test_a_distribution_that_nobody_imported_is_replaced_under_way(make: Make, shop: Shop) -> None:
+def test_a_distribution_that_nobody_imported_is_replaced_under_way(live: Sandbox, shop: Shop) -> None:
     shop.sell(wheel("tabulate", "0.0.7", {"tabulate.py": "__version__ = '0.0.7'"}))
-    sandbox = make()
-    sandbox.run("x = 1")
-    assert sandbox.install("tabulate==0.0.7") == ["tabulate==0.0.7"]
-    assert sandbox.run("import tabulate; [tabulate.__version__, x]").value == ["0.0.7", 1]
+    live.run("x = 1")
+    assert live.install("tabulate==0.0.7") == ["tabulate==0.0.7"]
+    assert live.run("import tabulate; [tabulate.__version__, x]").value == ["0.0.7", 1]
 
 
+@mostly_native
 def test_another_version_of_something_imported_ahead_is_there_from_the_first_run_on(make: Make, shop: Shop) -> None:
     shop.sell(wheel("pandas", "0.0.8", {"pandas.py": "__version__ = '0.0.8'"}))
     ran = make().run("import pandas; pandas.__version__", packages=["pandas==0.0.8"])
     assert (ran.value, ran.packages_installed, ran.state) == ("0.0.8", ["pandas==0.0.8"], "kept")
 
 
+@mostly_native
 def test_nothing_inside_can_change_a_package(make: Make, shop: Shop) -> None:
     shop.sell(wheel("oak", "1.0", {"oak.py": "x = 1"}))
     first = make(packages=["oak"])
@@ -199,11 +240,13 @@ def test_nothing_inside_can_change_a_package(make: Make, shop: Shop) -> None:
     assert make(packages=["oak"]).run("import oak; oak.x").value == 1
 
 
+@mostly_native
 @pytest.mark.parametrize("given", ["oak", ["--pre"], ["git+https://example.org/x.git"], [1]], ids=str)
-def test_what_is_no_package_is_refused_before_anything_happens(make: Make, shop: Shop, given: object) -> None:
-    sandbox = make()
+def test_what_is_no_package_is_refused_before_anything_happens(
+    make: Make, live: Sandbox, shop: Shop, given: object
+) -> None:
     for act in (
-        lambda: sandbox.run("1", packages=given),
+        lambda: live.run("1", packages=given),
         lambda: make(packages=given),
         lambda: make(policy=Policy(packages=given)),
     ):
@@ -212,9 +255,9 @@ def test_what_is_no_package_is_refused_before_anything_happens(make: Make, shop:
     assert shop.asked == []
 
 
-def test_installing_nothing_is_a_mistake(make: Make) -> None:
+def test_installing_nothing_is_a_mistake(live: Sandbox) -> None:
     with pytest.raises(InvalidRequest, match="name at least one package"):
-        make().install()
+        live.install()
 
 
 @pytest.mark.parametrize(

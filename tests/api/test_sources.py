@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.forge import Forge, packed, project
@@ -62,15 +63,15 @@ def engine(request: pytest.FixtureRequest, forge: Forge, apart: LocalHost, nativ
 
 
 def test_a_repository_is_built_in_a_sandbox_and_installed(engine: str, forge: Forge, shop: Shop) -> None:
-    shop.sell(wheel("plough", "1.0", {"plough.py": "depth = 3"}))
-    before = "import plough; open('field.py', 'w').write(f'x = {plough.depth}')"
-    first = project("field", "1.0", {"before.py": before}, requires='["plough>=1"]')
+    shop.sell(wheel("plough", "1.0", {"plough.py": "depth = 3"}), wheel("numpy", "0.1", {"numpy.py": "own = 4"}))
+    before = "import plough, numpy; open('field.py', 'w').write(f'x = {plough.depth + numpy.own}')"
+    first = project("field", "1.0", {"before.py": before}, requires='["plough>=1", "numpy==0.1"]')
     address = forge.commit("open", first, tag="v1")
     forge.commit("open", {"NAME": "field 2.0"})
     with Sandbox(engine) as sandbox:
         sandbox.run("kept = 1")
         assert sandbox.install(f"{address}@v1") == ["field==1.0"]
-        assert sandbox.run("import field; [kept, field.x]").value == [1, 3]
+        assert sandbox.run("import field; [kept, field.x]").value == [1, 7]
         assert sandbox.run("__import__('importlib.util').util.find_spec('plough')").value is None
     with Sandbox(engine, packages=[f"field @ {address}"]) as sandbox:
         ran = sandbox.run("import field, os; ['direct_url.json' in os.listdir(folder) for folder in"
@@ -79,6 +80,7 @@ def test_a_repository_is_built_in_a_sandbox_and_installed(engine: str, forge: Fo
         assert "field==2.0" in sandbox.run("1", packages=[f"field @ {address}"]).packages_installed
 
 
+@pytest.mark.parametrize("engine", ["native", pytest.param("wasm", marks=pytest.mark.long)], indirect=True)
 def test_archives_and_wheels_by_address_and_what_they_should_have_been(engine: str, forge: Forge) -> None:
     archive, (name, content) = (
         packed(project("hedge", "1.0", {"hedge.py": "x = 1"})),
@@ -136,6 +138,10 @@ def test_a_build_that_fails_or_never_ends_is_told_and_the_sandbox_goes_on(
                 sandbox.install(address + ref)
         ran = sandbox.run("1", packages=[f"{forge.address}/files/a.tar.gz"])
         assert (ran.error.code, "it is no Python project" in ran.error.value) == ("PACKAGE_INSTALL_FAILED", True)
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr("belljar.host.building.sys", SimpleNamespace(platform="darwin"))
+            with pytest.raises(PackageError, match="native engine, which is for Linux; name a wheel instead"):
+                sandbox.install(address)
         monkeypatch.setattr(apart.host, "settings", replace(apart.host.settings, install_timeout_s=3))
         with pytest.raises(PackageError, match="its build failed"):
             sandbox.install(address + "@endless")
@@ -148,5 +154,5 @@ def test_an_allow_list_names_an_address_as_it_is_or_not_at_all(forge: Forge, nat
     with Sandbox("native", policy=Policy(packages=["ivy"])) as sandbox:
         with pytest.raises(PackageError, match="may not be installed here"):
             sandbox.install(address)
-    with Sandbox("native", policy=Policy(packages=[address])) as sandbox:
+    with Sandbox("native", policy=Policy(packages=[address.replace("http:", "HTTP:")])) as sandbox:
         assert sandbox.install(address) == ["ivy==1.0"]

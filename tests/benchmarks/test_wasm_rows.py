@@ -73,6 +73,7 @@ def test_plain_pyodide_boots_and_answers(plain: pyodide.PlainPyodide) -> None:
     assert pid not in denos(os.getpid())
 
 
+@pytest.mark.long
 def test_plain_pyodide_loads_pandas_from_wheels_and_describes_a_table(plain: pyodide.PlainPyodide) -> None:
     plain.run(CODE, "count.*mean.*max")
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.checklist.conftest import PROGRAMS
+from tests.shop import wheel
 
 from belljar import Sandbox
 
@@ -104,6 +105,16 @@ def test_a06_host_files_environment_and_sockets_are_out_of_reach(fresh, tmp_path
     assert canary not in ex.stdout
     assert "REACHED" not in ex.stdout
     assert passwd.stdout.strip() != Path("/etc/passwd").read_text().strip()
+
+
+@pytest.mark.parametrize("engine", ["native", "wasm"])
+def test_a09_a_package_that_is_imported_and_not_there_is_installed_and_listed(shop, engine):
+    shop.sell(wheel("yuzu", "1.2", {"yuzu/__init__.py": "taste = 'sour'"}))
+    with Sandbox(engine) as sandbox:
+        ex = sandbox.run("import yuzu\nyuzu.taste")
+        explicit = sandbox.run("yuzu.taste", packages=["yuzu"])
+    assert (ex.value, ex.packages_installed) == ("sour", ["yuzu==1.2"])
+    assert (explicit.value, explicit.packages_installed) == ("sour", ["yuzu==1.2"])
 
 
 def test_a13_an_error_has_type_line_and_traceback_and_the_next_run_works(shared):

@@ -15,6 +15,8 @@ import pytest
 from tests.native import lab
 from tests.reliability import traces
 
+from belljar.packages import companion
+
 USER = 54321  # nobody's on any machine that we know of
 PYTHON = "/usr/bin/python3"
 SOURCES = Path(__file__).parents[2] / "src"
@@ -52,6 +54,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A home and a copy of our sources that the user can read, in a folder of which everybody can read the parents."""
     folder = Path("/var/tmp") / f"belljar-test-{uuid.uuid4().hex}"
     shutil.copytree(SOURCES, folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for path, content in companion.files().items():  # which another Python does not have
+        if path[-2] == companion.NAME:
+            (folder / "src" / companion.NAME).mkdir(exist_ok=True)
+            (folder / "src" / companion.NAME / path[-1]).write_bytes(content)
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
     (folder / "home").mkdir()

@@ -54,9 +54,9 @@ def test_an_index_without_the_bundle_still_gives_what_it_has(serve: Serve, use_i
 def test_pip_that_hangs_is_ended(
     silent_port: int, use_index: UseIndex, into: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pip, "STALLED_S", 2.0)
+    monkeypatch.setattr(pip, "STALLED_S", 1.0)
     use_index(f"http://127.0.0.1:{silent_port}/simple")
-    assert "nothing came for 2 s" in failure(Index(LITTLE), into)
+    assert "nothing came for 1 s" in failure(Index(LITTLE), into)
     assert contents(into) == {}
 
 

@@ -20,6 +20,11 @@ SOURCES = [
     "git+https://127.0.0.1/x.git@--upload-pack=touch /tmp/x", "x; touch /tmp/x", "$(touch /tmp/x)", "`id`", "x|id",
 ]  # fmt: skip
 
+# The host's part is the same for every engine, and another test shows the wall of wasm.
+mostly_native = pytest.mark.parametrize(
+    "engine", ["native", pytest.param("wasm", marks=pytest.mark.long)], indirect=True
+)
+
 
 @pytest.fixture(params=["native", "wasm"])
 def engine(request: pytest.FixtureRequest, shop: Shop, apart: LocalHost, native: None) -> str:
@@ -54,27 +59,30 @@ def test_p03_a_source_whose_set_up_runs_code_is_refused_and_never_run(engine: st
     assert not trace.exists()
 
 
-def test_p03_no_code_of_a_wheel_runs_on_the_host(engine: str, shop: Shop, tmp_path: Path) -> None:
+def test_p03_no_code_of_a_wheel_runs_on_the_host_nor_inside_before_it_is_imported(
+    engine: str, shop: Shop, tmp_path: Path
+) -> None:
     trace = tmp_path / "ran"
     line = f"open({str(trace)!r}, 'w').close()"
-    shop.sell(wheel("trap", "1.0", {"trap.py": line, "trap.pth": f"import os; {line}", "sitecustomize.py": line}))
+    sly = f"import sys; sys.sly = True; {line}"
+    shop.sell(wheel("trap", "1.0", {"trap.py": line, "trap.pth": sly, "sitecustomize.py": sly}))
     with Sandbox(engine) as sandbox:
         assert sandbox.install("trap") == ["trap==1.0"]
+        sandbox.reset()
+        assert sandbox.run("import sys; hasattr(sys, 'sly')").value is False
         assert sandbox.run("import trap").error is not None
     assert not trace.exists()
 
 
-@pytest.mark.parametrize("place", ["../outside.py", "/tmp/belljar-outside.py", "a/../../outside.py"])
-def test_p03_a_wheel_that_names_files_outside_writes_none_there(
-    engine: str, shop: Shop, apart: LocalHost, place: str
-) -> None:
-    shop.sell(wheel("escape", "1.0", {"escape.py": "", place: "x = 1"}))
-    with Sandbox(engine) as sandbox:
+def test_p03_a_wheel_that_names_files_outside_writes_none_there(engine: str, shop: Shop, apart: LocalHost) -> None:
+    for number, place in enumerate(["../outside.py", "/tmp/belljar-outside.py", "a/../../outside.py"]):
+        shop.sell(wheel(f"escape{number}", "1.0", {f"escape{number}.py": "", place: "x = 1"}))
         try:
-            sandbox.install("escape")
+            apart.host.registry.get(engine).extend(
+                apart.host.registry.get(engine).environment(Policy()), [f"escape{number}"], None
+            )
         except PackageError:
             pass
-        assert sandbox.run("1").value == 1
     cache = apart.settings.cache_dir
     assert [path for path in cache.rglob("outside.py") if "site" not in path.parts and "uv" not in path.parts] == []
     assert not os.path.exists("/tmp/belljar-outside.py")
@@ -106,6 +114,7 @@ shared.x = 666
         ]
 
 
+@mostly_native
 def test_p06_a_wheel_written_into_the_workspace_is_not_what_another_installs(engine: str, shop: Shop) -> None:
     name, content = wheel("honest", "1.0", {"honest.py": "x = 1"})
     shop.sell((name, content))
@@ -132,7 +141,7 @@ def test_p07_an_index_that_never_answers_does_not_hold_a_run_up_for_long(
     engine: str, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.slow_s = 60
-    monkeypatch.setattr("belljar.host.supply.AUTOMATIC_S", 4.0)
+    monkeypatch.setattr("belljar.host.supply.AUTOMATIC_S", 2.0)
     with Sandbox(engine) as sandbox:
         started = time.monotonic()
         ran = sandbox.run("import slowpoke")
@@ -145,7 +154,7 @@ def test_p07_an_index_that_never_answers_does_not_hold_a_run_up_for_long(
 def test_p07_endless_backtracking_ends_at_the_time_limit(
     engine: str, shop: Shop, apart: LocalHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for version in range(1, 40):
+    for version in range(1, 13):
         shop.sell(wheel("maze", f"{version}", {"maze.py": ""}, [f"wall<{version}", f"wall>{version}"]))
         shop.sell(wheel("wall", f"{version}", {"wall.py": ""}, ["maze>99"]))
     builder = apart.host.registry.get(engine)
@@ -158,17 +167,19 @@ def test_p07_endless_backtracking_ends_at_the_time_limit(
         assert sandbox.run("1").value == 1
 
 
-@pytest.mark.parametrize("act", ["__import__('os')._exit(9)", "__import__('time').sleep(600)", "raise SystemExit"])
+@mostly_native
 def test_a_finder_of_the_code_that_misbehaves_is_the_runs_own_affair(
-    engine: str, shop: Shop, act: str, monkeypatch: pytest.MonkeyPatch
+    engine: str, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("belljar.host.supply.LOOK_S", 1.0)
     with Sandbox(engine) as sandbox:
-        sandbox.run(
-            f"import sys\nclass Finder:\n    def find_spec(self, *_):\n        {act}\nsys.meta_path.insert(0, Finder())"
-        )
-        ran = sandbox.run("import whatever_it_is", timeout=2)
-        assert ran.status in ("crashed", "timeout", "error", "ok")
+        for act in ("raise SystemExit", "__import__('os')._exit(9)", "__import__('time').sleep(600)"):
+            sandbox.run(
+                f"import sys\nclass Finder:\n    def find_spec(self, *_):\n        {act}\n"
+                "sys.meta_path.insert(0, Finder())"
+            )
+            ran = sandbox.run("import whatever_it_is", timeout=1)
+            assert ran.status in ("crashed", "timeout", "error", "ok")
         sandbox.reset()
         assert sandbox.run("1").value == 1
     assert shop.asked == []

@@ -188,7 +188,7 @@ def test_files_that_do_not_fit_are_told_and_the_rest_is_there(sandbox: Sandbox):
         assert value(other, "x") == 1
 
 
-@pytest.mark.parametrize("megabytes", [10, 200])
+@pytest.mark.parametrize("megabytes", [10, pytest.param(200, marks=pytest.mark.long)])
 @pytest.mark.usefixtures("native")
 def test_large_states_come_back_to_the_byte(megabytes: int):
     limits = Limits(memory_mb=1536, timeout_s=120)

@@ -91,24 +91,16 @@ def answers(sandbox: Sandbox) -> list[object]:
     return told
 
 
-def test_booting_plainly_gives_the_same_answers(booting: Callable[..., Runtime]):
-    with Sandbox("wasm") as sandbox:
-        from_snapshot = answers(sandbox)
+def test_booting_plainly_gives_the_same_answers_but_draws_differently(wasm: Sandbox, booting: Callable[..., Runtime]):
+    draw = "import random, uuid, os\n[random.random(), str(uuid.uuid4()), os.urandom(4).hex()]"
+    from_snapshot = answers(wasm)
     booting(snapshots={})
     with Sandbox("wasm") as sandbox:
-        plainly = answers(sandbox)
+        plainly, drawn = answers(sandbox), sandbox.run(draw).value
     for program, one, two in zip(PROGRAMS, from_snapshot, plainly, strict=True):
         assert one == two, program
-
-
-def test_two_sandboxes_that_boot_plainly_draw_differently(booting: Callable[..., Runtime]):
-    booting(snapshots={})
-    code = "import random, uuid, os\n[random.random(), str(uuid.uuid4()), os.urandom(4).hex()]"
-    drawn = []
-    for _ in range(2):
-        with Sandbox("wasm", policy=Policy(packages="none")) as sandbox:
-            drawn += sandbox.run(code).value
-    assert len(set(drawn)) == 6
+    with Sandbox("wasm", policy=Policy(packages="none")) as sandbox:
+        assert len({*drawn, *sandbox.run(draw).value}) == 6
 
 
 def test_the_largest_snapshot_that_leaves_room_is_taken():

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
 import time
 import uuid
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from belljar.host.host import Host
     from belljar.host.session import Session
 
+BEHIND = "a source is built behind the walls of the native engine"
 RECIPE = Path(__file__).with_name("recipe.py")
 LIMITS = {"memory_mb": 2048, "disk_mb": 1024, "processes": 64}
 MOST_BYTES = 256 << 20  # of an archive that goes in, and of a wheel that comes out
@@ -87,20 +89,21 @@ async def _build(
     host: Host, engine: Engine, environment: Environment, source: Path, budget: Budget
 ) -> tuple[str, bytes]:  # fmt: skip
     """Name and bytes of a wheel. The source runs in this sandbox only, which has no network and no secrets."""
+    if sys.platform != "linux":
+        raise InstallFailed("no_build", f"{BEHIND}, which is for Linux; name a wheel instead")
     native = host.registry.get("native")
-    if engine is not native:
-        environment = await asyncio.to_thread(native.environment, Policy())
-    spec = Spec(str(uuid.uuid4()), environment.ground, Limits(**LIMITS))
+    python = str(environment.python) if engine is native else None
+    alone = await asyncio.to_thread(native.environment, Policy(packages="none"), None, python)
+    spec = Spec(str(uuid.uuid4()), alone, Limits(**LIMITS))
     try:
         session = await host.create(native.name, spec)
     except EngineUnavailable as failure:
-        raise InstallFailed(
-            "no_build", f"a source is built behind the walls of the native engine, and they do not hold here: {failure}"
-        ) from None
+        raise InstallFailed("no_build", f"{BEHIND}, and they do not hold here: {failure}") from None
     try:
         archive = f"archive{'.zip' if source.suffix == '.zip' else '.tar.gz'}"
         await session.process.workspace.write(archive, await asyncio.to_thread(source.read_bytes))
-        await _run(session, RECIPE.read_text("utf-8"), budget)
+        if (await _run(session, RECIPE.read_text("utf-8") + "\nHAS_TOML", budget)).value is not True:
+            await _bring(session, ["tomli"])
         await _bring(session, (await _run(session, f"unpack({archive!r})", budget)).value)
         await _bring(session, (await _run(session, "needs()", budget)).value)
         name = (await _run(session, "build()", budget)).value

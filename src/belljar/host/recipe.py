@@ -13,6 +13,7 @@ import zipfile
 from typing import Any
 
 PLACE, WHEELS = "/workspace/source", "/workspace/wheels"
+HAS_TOML = sys.version_info >= (3, 11)
 LEGACY = {"requires": ["setuptools>=40.8.0"], "build-backend": "setuptools.build_meta:__legacy__"}
 
 
@@ -41,12 +42,9 @@ def system() -> dict[str, Any]:
     """The `build-system` table, or what stands for it in a project of old."""
     if not os.path.exists("pyproject.toml"):
         return LEGACY
-    try:
-        import tomllib
-    except ImportError:  # Python 3.10: the pip of the environment has one
-        tomllib = importlib.import_module("pip._vendor.tomli")
+    toml = importlib.import_module("tomllib" if HAS_TOML else "tomli")
     with open("pyproject.toml", "rb") as file:
-        table: dict[str, Any] = tomllib.load(file).get("build-system", LEGACY)
+        table: dict[str, Any] = toml.load(file).get("build-system", LEGACY)
     return table if "build-backend" in table else {**table, "build-backend": LEGACY["build-backend"]}
 
 

@@ -20,6 +20,7 @@ AUTOMATIC_S = 60.0
 LOOK_S = 5.0
 SHORT_S, LONG_S = 60.0, 3600.0
 MOST_AT_ONCE = 20
+ANYWHERE = ("http://", "https://")  # whether an address may be asked at all was looked at before
 _IMPORTS = re.compile(r"\bfrom\s+(\w+)[\w.]*\s+import\b|\bimport\s+([^\n;#]*)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
@@ -196,15 +197,17 @@ def allowed_packages(policy: Policy) -> dict[str, str] | None:
 
 def check_allowed(policy: Policy, requirements: Sequence[str]) -> None:
     """Raise PackageError for what the policy does not allow to install."""
+    from belljar.packages.addresses import parse_address
     from belljar.packages.requirements import name_of
 
     if requirements and policy.packages == "none":
         raise PackageError("this sandbox has Policy(packages='none'): nothing is installed into it")
     allowed = allowed_packages(policy)
+    if allowed is None:
+        return
+    addresses = {str(parse_address(text, ANYWHERE)) for text in policy.packages if "://" in text}
     beyond = [
-        text
-        for text in requirements
-        if allowed is not None and (text not in policy.packages if "://" in text else name_of(text) not in allowed)
+        text for text in requirements if not (text in addresses or ("://" not in text and name_of(text) in allowed))
     ]
     if beyond:
         listed = ", ".join(sorted(policy.packages)) or "nothing"

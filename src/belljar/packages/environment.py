@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 PLACE = "/packages/site"  # where a sandbox has the packages of its layer
@@ -17,6 +17,7 @@ class Environment:
     `site` is None for Python alone. `warm` names modules worth importing once, ahead of any sandbox. `layer` is a
     folder of packages that were added to `base` because `requirements` were asked for; when it replaces some of those
     beneath it, nothing that was imported ahead may be used (`is_warm`). `packages` has all of them, as `name==version`.
+    The layer is not removed as long as somebody has this object, and so its `hold`.
     """
 
     python: Path
@@ -28,6 +29,7 @@ class Environment:
     base: Environment | None = None
     requirements: tuple[str, ...] = ()
     is_warm: bool = True
+    hold: object = field(default=None, compare=False, repr=False)
 
     @property
     def ground(self) -> Environment:

@@ -19,11 +19,12 @@ from belljar.packages.environment import Environment
 from belljar.packages.failure import InstallFailed
 from belljar.packages.layers import Resolution, Resolved
 from belljar.packages.names import NO_BUILD
-from belljar.packages.requirements import has_version, name_of, versions
+from belljar.packages.requirements import contradicts, has_version, name_of, versions
 from belljar.packages.stubs import write_stubs
 from belljar.packages.wheels import unpack
 from belljar.settings import Settings
 
+_LINE = re.compile(r"-r \S+ \(line (\d+)\)")  # how pip names a line of the list that it was given
 _NOBODY_HAS = re.compile(r"No matching distribution found for ([A-Za-z0-9][A-Za-z0-9._-]*)")
 
 
@@ -41,6 +42,8 @@ class Foreign:
         write_stubs(ground, scratch / "stubs")
         names = {name_of(text) for text in wanted}
         looser = [line for line in pinned if name_of(line) not in names]
+        if contradicts(wanted, pinned):
+            return self._resolve(ground, wanted, looser, scratch, budget)
         try:
             return self._resolve(ground, wanted, pinned, scratch, budget)
         except InstallFailed as failure:
@@ -108,7 +111,13 @@ class Foreign:
                 )
             return InstallFailed("conflict", f"no version of {name!r} fits; {pip.complaint(said)}")
         if "ResolutionImpossible" in said or "conflicting dependencies" in said:
-            return InstallFailed("conflict", pip.complaint(said).partition("; ResolutionImpossible")[0])
+            if known := [name for name in map(name_of, wanted) if name in NO_BUILD]:
+                return InstallFailed(
+                    "no_build",
+                    f"{known[0]!r} has no build for the wasm engine: {NO_BUILD[known[0]]}; use engine='native'",
+                )
+            told = pip.complaint(said).partition("; ResolutionImpossible")[0]
+            return InstallFailed("conflict", _LINE.sub(lambda line: wanted[int(line[1]) - 1], told))
         if "is not a supported wheel" in said:
             return InstallFailed("no_build", f"it has compiled parts, for another platform; {pip.complaint(said)}")
         if "HASHES" in said or "do not match the hashes" in said:

@@ -14,13 +14,15 @@ from typing import Protocol
 from belljar.packages import remembered
 from belljar.packages.bounded import Budget, weight
 from belljar.packages.environment import Environment
+from belljar.packages.eviction import LOCK, evict, sweep
 from belljar.packages.failure import InstallFailed
+from belljar.packages.holds import hold
 from belljar.packages.lock import alone, try_to_hold
 from belljar.packages.modules import FACTS, facts_of, recorded_modules
 from belljar.packages.requirements import has_version, is_satisfied, name_of, still_wanted, versions
 from belljar.settings import Settings
 
-LOCK = "lock"
+TRIES = 3
 GENERATION = "1"  # counts up when a layer of an older Belljar must not be reused
 
 Finish = Callable[[Path], None]
@@ -76,27 +78,39 @@ def extend(
     ground, asked = environment.ground, tuple(dict.fromkeys([*still_wanted(environment.requirements, new), *new]))
     home = settings.cache_dir / "environments" / "layers"
     key = remembered.key(ground.digest, environment.digest, asked)
-    found = remembered.recall(home, key, settings)
-    if found is None:
-        try:
-            found = _make(environment, asked, installer, home, budget, finish)
-        except InstallFailed as failure:
-            found = remembered.recall(home, key, None) if failure.kind in ("unreachable", "too_slow") else None
-            if found is None:
-                raise InstallFailed(failure.kind, f"{', '.join(new)} could not be installed: {failure}") from None
-        else:
-            remembered.remember(home, key, found, settings)
-    return ground if not found else layered(ground, home / found, asked)
+    for _ in range(TRIES):
+        found = remembered.recall(home, key, settings)
+        if found is None:
+            try:
+                found = _make(environment, asked, installer, home, budget, finish)
+            except InstallFailed as failure:
+                found = remembered.recall(home, key, None) if failure.kind in ("unreachable", "too_slow") else None
+                if found is None:
+                    raise InstallFailed(failure.kind, f"{', '.join(new)} could not be installed: {failure}") from None
+            else:
+                remembered.remember(home, key, found, settings)
+                evict(home, settings, found)
+        if not found:
+            return ground
+        if (extended := layered(ground, home / found, asked)) is not None:
+            return extended
+    raise InstallFailed(
+        "unknown", f"{', '.join(new)} could not be kept: other installations need the room of BELLJAR_LAYERS_MB"
+    )
 
 
-def layered(ground: Environment, folder: Path, asked: tuple[str, ...]) -> Environment:
-    """An environment with a layer on it."""
-    facts = facts_of(folder)
+def layered(ground: Environment, folder: Path, asked: tuple[str, ...]) -> Environment | None:
+    """An environment with a layer on it; None when that has just been removed."""
+    held = hold(folder)
+    try:
+        facts = facts_of(folder)
+    except FileNotFoundError:
+        return None
     before, added = versions(ground.packages), versions(facts["packages"])
     return replace(
         ground, digest=f"{ground.digest}+{folder.name}", layer=folder / "site", base=ground, requirements=asked,
         packages=tuple(f"{name}=={version}" for name, version in sorted((before | added).items())),
-        is_warm=ground.is_warm and not before.keys() & added.keys(),
+        is_warm=ground.is_warm and not before.keys() & added.keys(), hold=held,
     )  # fmt: skip
 
 
@@ -107,7 +121,7 @@ def _make(
     """The name of the layer; empty when nothing is to be added."""
     ground = environment.ground
     home.mkdir(parents=True, exist_ok=True)
-    _sweep(home)
+    sweep(home)
     fresh = Path(tempfile.mkdtemp(dir=home, prefix=".new-"))
     scratch, layer = fresh / "scratch", fresh / "layer"
     scratch.mkdir()
@@ -128,9 +142,9 @@ def _make(
                 site.mkdir(mode=0o755)
                 installer.install(added, site, ground.python, scratch, budget)
                 budget.check_size(weight(site))
-                _write_facts(layer, site, added)
                 if finish is not None:
                     finish(layer)
+                _write_facts(layer, site, added)
                 layer.rename(home / name)
         return name
     finally:
@@ -144,16 +158,6 @@ def _digest(ground: Environment, engine: str, added: Resolution) -> str:
 
 
 def _write_facts(layer: Path, site: Path, added: Resolution) -> None:
-    facts = {"packages": [f"{name_of(one.name)}=={one.version}" for one in added], "modules": recorded_modules(site)}
+    packages = [f"{name_of(one.name)}=={one.version}" for one in added]
+    facts = {"packages": packages, "modules": recorded_modules(site), "size": weight(layer)}
     (layer / FACTS).write_text(json.dumps(facts), "utf-8")
-
-
-def _sweep(home: Path) -> None:
-    """Remove what an installation that was killed left behind; who still works there holds its lock."""
-    for left in home.glob(".new-*"):
-        try:
-            with open(left / LOCK, "r+b") as lock:
-                if try_to_hold(lock.fileno()):
-                    shutil.rmtree(left, ignore_errors=True)
-        except OSError:  # it is only just being made, or was gone already
-            continue

@@ -19,6 +19,10 @@ if sys.platform == "win32":
             return False
         return True
 
+    def try_to_share(descriptor: int) -> bool:
+        """There is no such lock here; a file that is open cannot be removed either."""
+        return descriptor >= 0
+
 else:
     import fcntl
 
@@ -26,6 +30,14 @@ else:
         """Whether an open file could be locked at once."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def try_to_share(descriptor: int) -> bool:
+        """Whether an open file could be locked at once, together with others that share it."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True

@@ -48,6 +48,16 @@ def remember(home: Path, key: str, layer: str, settings: Settings) -> None:
     os.replace(fresh, place)
 
 
+def forget(home: Path, layer: str) -> None:
+    """Every request that came to a layer which is gone."""
+    for place in (home / "requests").glob("*.json"):
+        try:
+            if json.loads(place.read_text("utf-8"))["layer"] == layer:
+                place.unlink(missing_ok=True)
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+
+
 def _place(home: Path, key: str) -> Path:
     return home / "requests" / f"{key}.json"
 

@@ -99,6 +99,20 @@ def is_satisfied(written: str, packages: Iterable[str]) -> bool:
     version = versions(packages).get(name_of(written))
     if version is None or requirement.extras or requirement.marker is not None or requirement.url is not None:
         return False
+    return _fits(requirement, version)
+
+
+def contradicts(wanted: Iterable[str], packages: Iterable[str]) -> bool:
+    """Whether what is wanted cannot be had without another version of something that is there."""
+    there = versions(packages)
+    for requirement in map(Requirement, wanted):
+        version = there.get(str(canonicalize_name(requirement.name)))
+        if version is not None and (requirement.url or not _fits(requirement, version)):
+            return True
+    return False
+
+
+def _fits(requirement: Requirement, version: str) -> bool:
     try:
         return requirement.specifier.contains(Version(version), prereleases=True)
     except InvalidVersion:

@@ -20,7 +20,7 @@ from belljar.packages.failure import InstallFailed
 from belljar.packages.layers import Resolution, Resolved
 from belljar.packages.lock import try_to_hold
 from belljar.packages.programs import find_program
-from belljar.packages.requirements import name_of, versions
+from belljar.packages.requirements import contradicts, name_of, versions
 from belljar.packages.stubs import write_stubs
 from belljar.settings import Settings
 
@@ -46,23 +46,15 @@ class Uv:
     ) -> Resolution:
         """What is needed for `wanted` beside what there is, keeping the pinned versions if that can be."""
         write_stubs(ground, scratch / "stubs")
-        try:
-            return self._resolve(ground, wanted, pinned, scratch, budget)
-        except InstallFailed as failure:
-            if failure.kind != "conflict":
-                raise
-        alone = self._resolve(
-            ground, wanted, [], scratch, budget
-        )  # if not even that can be, its reason is the plain one
         names, own = {name_of(text) for text in wanted}, list(versions(ground.packages))
-        looser = [line for line in pinned if name_of(line) not in names]
-        for more, pins in (([*wanted, *own], looser), ([*wanted, *PREINSTALLED], [])) if own else ():
-            try:
-                return self._resolve(ground, more, pins, scratch, budget)
-            except InstallFailed as failure:
-                if failure.kind != "conflict":
-                    raise
-        return alone
+        looser = ([*wanted, *own], [line for line in pinned if name_of(line) not in names])
+        tries = [looser] if contradicts(wanted, pinned) else [(list(wanted), list(pinned)), looser]
+        found = self._first(ground, tries[:1], scratch, budget)
+        if found is not None:
+            return found
+        alone = self._resolve(ground, wanted, [], scratch, budget)  # if not even that can be, its reason is plain
+        found = self._first(ground, [*tries[1:], ([*wanted, *PREINSTALLED], [])] if own else [], scratch, budget)
+        return alone if found is None else found
 
     def install(self, resolved: Sequence[Resolved], site: Path, python: Path, scratch: Path, budget: Budget) -> None:
         """Unpack wheels whose hashes are the resolved ones."""
@@ -76,6 +68,18 @@ class Uv:
         for name in ("direct_url.json", "uv_cache.json"):  # they say where on this machine a wheel was
             for path in site.glob(f"*.dist-info/{name}"):
                 path.unlink()
+
+    def _first(
+        self, ground: Environment, tries: Sequence[tuple[list[str], list[str]]], scratch: Path, budget: Budget
+    ) -> Resolution | None:
+        """What can be had of several wishes, each with its pins; None when all contradict themselves."""
+        for wanted, pinned in tries:
+            try:
+                return self._resolve(ground, wanted, pinned, scratch, budget)
+            except InstallFailed as failure:
+                if failure.kind != "conflict":
+                    raise
+        return None
 
     def _resolve(
         self, ground: Environment, wanted: Sequence[str], pinned: Sequence[str], scratch: Path, budget: Budget

@@ -213,13 +213,19 @@ class NativeEngine:
 
     async def _jail_of(self, key: str, plan: Callable[[], JailPlan]) -> Jail:
         """A jail by name; launched once, mended when a zygote died, and launched again after it ended."""
-        task = self._jails.get(key)
-        if task is None or _is_over(task):
-            task = asyncio.ensure_future(self._launch(plan, task))
-            self._jails[key] = task
-        jail = await asyncio.shield(task)
-        await jail.mend()
-        return jail
+        while True:
+            task = self._jails.get(key)
+            is_new = task is None or _is_over(task)
+            if task is None or is_new:
+                task = self._jails[key] = asyncio.ensure_future(self._launch(plan, task))
+            jail = await asyncio.shield(task)
+            try:
+                await jail.mend()
+            except StartFailed:
+                if is_new or jail.init.failure is None:
+                    raise
+                continue  # it was ending already, and only its zygotes were known to be gone
+            return jail
 
     async def _launch(self, plan: Callable[[], JailPlan], former: asyncio.Task[Jail] | None) -> Jail:
         if former is not None and not former.cancelled() and former.exception() is None:
