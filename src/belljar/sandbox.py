@@ -216,7 +216,21 @@ class AsyncSandbox:
         if type(n) is not int or not 1 <= n <= forks.MOST:
             raise InvalidRequest(f"n must be a whole number from 1 to {forks.MOST}, not {n!r}")
         host, key = self._here.host, partial(own_key, self._here.settings.state_dir)
-        made = await self._there(lambda session: forks.fork(host, session, n, key, OWNER))
+        made: list[forks.Forked] = []
+        wanted = True
+
+        async def act(session: Session) -> None:
+            made.extend(await forks.fork(host, session, n, key, OWNER))
+            if not wanted:
+                await forks.close(host, made)
+
+        try:
+            await self._there(act)
+        except BaseException:  # a cancellation may come when they are up already
+            wanted = False
+            if made and self._here.background.reachable:
+                self._here.background.start(forks.close(host, made))
+            raise
         return [self._sibling(session, report) for session, report in made]
 
     def _sibling(self, session: Session, report: CheckpointReport | None) -> AsyncSandbox:

@@ -30,7 +30,7 @@ ENDS = (CHANNEL, 1, 2)
 CLONE_CHILD = 0x00200000 | 0x01000000 | signal.SIGCHLD  # a fork whose C library learns its number
 SAME, CONTINUE, SET_NUMBER, OWN_TABLE, CLOSE_ON_EXEC = -1, 1, 1, 2, 0o2000000
 CAPABILITIES = struct.pack("2I6I", 0x20080522, 0, *[0] * 6)
-WAIT_MS = 2000
+WAIT_MS = 5000
 _BENEATH = re.compile(rb"^(/\.beneath)+/root")  # where the keeper of a fork sees its root
 
 

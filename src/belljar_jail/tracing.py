@@ -27,7 +27,7 @@ _REGISTERS = struct.Struct("27Q")
 _RAX, _ORIGINAL, _RIP = 10, 15, 16
 _ARGUMENTS = (14, 13, 12, 7, 9, 8)  # rdi rsi rdx r10 r8 r9
 _NONE = (1 << 64) - 1
-LONGEST_S = 2.0
+LONGEST_S = 5.0
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.ptrace.restype = ctypes.c_long

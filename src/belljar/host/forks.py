@@ -34,12 +34,16 @@ async def fork(host: Host, session: Session, count: int, key: Callable[[], bytes
         if host.closed:
             raise SandboxClosed("the host was closed while the forks were made")
     except BaseException:
-        closing = [asyncio.ensure_future(host.close_session(fork)) for fork, _ in made]
-        await asyncio.shield(asyncio.gather(*closing, return_exceptions=True))
+        await asyncio.shield(asyncio.ensure_future(close(host, made)))
         raise
     for fork_, _ in made:
         host.sessions[fork_.spec.id] = fork_
     return made
+
+
+async def close(host: Host, made: list[Forked]) -> None:
+    """End forks that nobody will have."""
+    await asyncio.gather(*(host.close_session(fork) for fork, _ in made), return_exceptions=True)
 
 
 async def _restore(
