@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 from typing import TYPE_CHECKING
 
 from belljar.engines.base import CannotFork, Event, Spec, ignore
@@ -19,6 +20,7 @@ from belljar_jail.door import KINDS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_BENEATH = re.compile(rb"^(/\.beneath)+/root")  # where the root of a fork is mounted
 TIMEOUT_S, ANSWER_S = 10.0, 2.0
 WANTED = {"NoNewPrivs": "1", "Seccomp": "2", "Threads": "1"} | dict.fromkeys(
     ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), "0" * 16
@@ -72,24 +74,21 @@ async def _pass(parent: NativeProcess, fork: NativeProcess, doorkeeper: Keeper, 
             entering = asyncio.ensure_future(_admission(parent, doorkeeper, way_in, kernel, joins))
             knocking = asyncio.ensure_future(parent.request({"type": "fork"}, ignore))
             try:
-                pidfd = await _entered(entering, knocking)
+                kernel.pidfd = await _entered(entering, knocking)
+                theirs.close()
+                _adopt(parent, fork, kernel, _settled(kernel.pidfd, way_in, fork.group))
+                doorkeeper.release()
+                left = _left(await knocking)
+                await asyncio.wait((kernel.hello, kernel.ended), return_when=asyncio.FIRST_COMPLETED)
             except BaseException:
                 doorkeeper.shut()
                 entering.cancel()
                 await asyncio.wait((knocking,), timeout=ANSWER_S)  # or the next Request would get its answer
                 knocking.cancel()
-                await asyncio.gather(entering, knocking, return_exceptions=True)
+                entered, _ = await asyncio.gather(entering, knocking, return_exceptions=True)
+                if isinstance(entered, int):
+                    kernel.pidfd = entered  # to be closed with the rest
                 raise
-        try:
-            kernel.pidfd = pidfd
-            pids = _settled(pidfd, way_in, fork.group)
-            _adopt(parent, fork, kernel, pids)
-            doorkeeper.release()
-            left = _left(await knocking)
-            await asyncio.wait((kernel.hello, kernel.ended), return_when=asyncio.FIRST_COMPLETED)
-        except BaseException:
-            doorkeeper.shut()
-            raise
     if not kernel.hello.done():
         raise StartFailed("the fork ended before it could answer")
     check_hello(kernel.hello.result())
@@ -128,7 +127,20 @@ def _settled(pidfd: int, way_in: Sequence[int], group: Group | None) -> list[int
         raise StartFailed(f"the fork is not behind its walls: {', '.join(odd)}")
     if group is None or not group.has(pid):
         raise StartFailed("the fork is not in its control group")
+    with open(f"/proc/{pid}/maps", "rb") as maps:
+        if any(is_shared(row) for row in maps):
+            raise CannotFork("it holds memory that is shared between processes, and a fork would share it, too")
     return [int(number) for number in status["NSpid"].split()]
+
+
+def is_shared(row: bytes) -> bool:
+    """Whether a mapping ties a process to others: shared, and written to or a file of the sandbox's own."""
+    _, mode, *_ = words = row.split(None, 5)
+    if mode[3:4] != b"s":
+        return False
+    path = _BENEATH.sub(b"", words[5]) if len(words) > 5 else b""
+    own = path.startswith((b"/workspace", b"/tmp", b"/home/", b"/dev/shm", b"/memfd:"))
+    return mode[1:2] == b"w" or own
 
 
 def _adopt(parent: NativeProcess, fork: NativeProcess, kernel: Link, pids: list[int]) -> None:
