@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from belljar_jail import linux, packages, wire
 from belljar_jail.door import Door, Notification, Refused, refuse
 from belljar_jail.ids import DOOR, USER
-from belljar_jail.tracing import Tracee
+from belljar_jail.tracing import Tracee, tracing
 
 NAMESPACES = (
     linux.CLONE_NEWUSER
@@ -150,7 +150,8 @@ class Service:
             return
         door, self._door = self._door, None
         try:
-            self._entered = door.admit(listener, call)
+            with tracing():
+                self._entered = door.admit(listener, call)
             pidfd = os.pidfd_open(self._entered.pid)
         except Refused as failure:
             refuse(call, errno.EACCES)

@@ -6,12 +6,13 @@ ordered ends the process before it is made.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from belljar_jail import linux
 
@@ -28,10 +29,21 @@ _RAX, _ORIGINAL, _RIP = 10, 15, 16
 _ARGUMENTS = (14, 13, 12, 7, 9, 8)  # rdi rsi rdx r10 r8 r9
 _NONE = (1 << 64) - 1
 LONGEST_S = 5.0
+CHILD = {signal.SIGCHLD}
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.ptrace.restype = ctypes.c_long
 _libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
+
+
+@contextlib.contextmanager
+def tracing() -> Iterator[None]:
+    """Trace in here: what becomes of children waits to be asked for."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, CHILD)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Tracee:
@@ -139,20 +151,15 @@ class Tracee:
         Raises:
             OSError: when it ended, or does not stop in time.
         """
-        rounds = 0
         while True:
             pid, status = os.waitpid(self.pid, os.WNOHANG | _ALL_KINDS)
             if pid:
                 if not os.WIFSTOPPED(status):
                     raise OSError("the process ended")
                 return status
-            if time.monotonic() > self.deadline:
+            if (left := self.deadline - time.monotonic()) <= 0:
                 raise OSError("the process does not stop")
-            rounds += 1
-            if rounds < 200:
-                os.sched_yield()
-            else:
-                time.sleep(0.0005)
+            signal.sigtimedwait(CHILD, left)  # each stop is told by a signal, too
 
     def _registers(self) -> list[int]:
         buffer = ctypes.create_string_buffer(_REGISTERS.size)
