@@ -36,6 +36,7 @@ SAYS = {
         "wasm: Seen at once",
     ],
     "quickstart.py": ["count  3.0", "\n7\n", "to stdout"],
+    "tree_search.py": ["error at the start: ", "step 1: square ", "step 3: ", "step 1: square > step 2: "],
     "tour.py": [
         "native engine",
         "Hello from Python",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
@@ -239,6 +241,47 @@ class AsyncSandbox:
             raise InvalidRequest("only a sandbox with durable=True can hibernate")
         return await self._here.background.cross(self._hibernate())
 
+    async def fork(self, n: int = 1) -> list[AsyncSandbox]:
+        """Sandboxes in the state of this one, which go their own ways from here: same variables, files and limits.
+
+        On native the memory is shared until one of them writes; where that cannot be, it goes through a checkpoint, and
+        `restored` tells what is not there.
+
+        Raises:
+            InvalidRequest: when n is not from 1 to 32.
+            SandboxError: when there is no state, or not all of them could be made; there is none then.
+        """
+        from belljar.host import forks
+        from belljar.state.keys import own_key
+
+        if type(n) is not int or not 1 <= n <= forks.MOST:
+            raise InvalidRequest(f"n must be a whole number from 1 to {forks.MOST}, not {n!r}")
+        host, key = self._here.host, partial(own_key, self._here.settings.state_dir)
+        made: list[forks.Forked] = []
+        wanted = True
+
+        async def act(session: Session) -> None:
+            made.extend(await forks.fork(host, session, n, key, OWNER))
+            if not wanted:
+                await forks.close(host, made)
+
+        try:
+            await self._there(act, changes=False)
+        except BaseException:  # a cancellation may come when they are up already
+            wanted = False
+            if made and self._here.background.reachable:
+                self._here.background.start(forks.close(host, made))
+            raise
+        return [self._sibling(session, report) for session, report in made]
+
+    def _sibling(self, session: Session, report: CheckpointReport | None) -> AsyncSandbox:
+        """The handle of a fork: all was checked for this one. It is not durable, whatever this one is."""
+        handle = copy.copy(self)
+        handle.id, handle.name, handle.durable, handle._is_new = session.spec.id, None, False, False
+        handle._session, handle.restored, handle._closed = session, report, False
+        handle.files = AsyncFiles(handle)
+        return handle
+
     async def close(self) -> None:
         """End the sandbox and everything in it, also what is kept of a durable one. Idempotent."""
         self._closed = True
@@ -447,6 +490,10 @@ class Sandbox:
         sandbox = cls._around(compose.local_host().background.wait(AsyncSandbox.connect(id, host=host, env=env)))
         sandbox._wait(sandbox._core._started())
         return sandbox
+
+    def fork(self, n: int = 1) -> list[Sandbox]:
+        """See AsyncSandbox.fork."""
+        return [Sandbox._around(core) for core in self._wait(self._core.fork(n))]
 
     @classmethod
     def _around(cls, core: AsyncSandbox) -> Sandbox:

@@ -2,59 +2,67 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import fcntl
 import functools
 import os
-import select
-import signal
 import socket
-import struct
-import time
 
-from belljar_jail import linux, mounts, packages, program_root, wire
+from belljar_jail import beneath, copying, landlock, linux, mounts, program_root, wire
+from belljar_jail.door import KINDS
+from belljar_jail.ids import USER
 from belljar_jail.overlay import SPARE
 from belljar_jail.root import PROC_FLAGS
+from belljar_jail.service import FOLDERS, Service
 
-NAMESPACES = (
-    linux.CLONE_NEWUSER
-    | linux.CLONE_NEWPID
-    | linux.CLONE_NEWNS
-    | linux.CLONE_NEWNET
-    | linux.CLONE_NEWIPC
-    | linux.CLONE_NEWUTS
-)
-USER = 1000
 DOORWAY, BACKLOG = ("127.0.0.1", 3128), 256
-FOLDERS = {"workspace": "/workspace", "tmp": "/tmp", "home": "/home/sandbox", "shm": "/dev/shm"}
+READABLE = ["/usr", "/lib", "/lib64", "/bin", "/opt", "/etc", "/proc", "/packages"]
+WRITABLE = list(FOLDERS.values())
+DEVICES = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")]
 MASKED = (
     "kcore", "keys", "key-users", "kallsyms", "timer_list", "sched_debug", "sysrq-trigger", "cmdline", "config.gz",
     "modules", "partitions", "diskstats", "swaps", "vmallocinfo", "slabinfo", "iomem", "ioports", "interrupts",
     "kpagecount", "kpageflags", "kpagecgroup", "kmsg", "locks", "buddyinfo", "pagetypeinfo", "zoneinfo",
 )  # fmt: skip
-NOTIFY_RECEIVE, NOTIFY_SEND = 0xC0502100, 0xC0182101
 
 
-def keep(control: socket.socket, go: socket.socket, order: wire.Message, cgroups: list[int]) -> None:
-    """Build the sandbox's own walls, say so, and look after it until the host lets go."""
+def keep(
+    control: socket.socket, go: socket.socket, order: wire.Message, cgroups: list[int], files: dict[str, int],
+    trees: list[int],
+) -> None:  # fmt: skip
+    """Build the sandbox's own walls, say so, and look after it until the host lets go.
+
+    `files` are the folders of the sandbox that this is a live fork of, `trees` what is mounted in both.
+    """
+    origin = -1
     try:
         if not go.recv(1):
             return
-        workspace = _build(order, cgroups)
+        if order["has_door"]:
+            origin = _keep_origin()
+        workspace = _build(order, cgroups, files, trees)
     except OSError as failure:
         wire.send(control, {"op": "failed", "error": str(failure)})
         return
     handed = [workspace] if order.get("root") else [workspace, _doorway()]
-    _forget_descriptors(keep={control.fileno(), *handed})
+    _forget_descriptors(keep={control.fileno(), origin, *handed} - {-1})
+    way_in = _way_in(order) if files else []
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
     wire.send(control, {"op": "ready"}, handed)
-    for descriptor in handed:
+    if files:
+        wire.send(control, {"op": "way_in"}, way_in)
+    for descriptor in (*handed, *way_in):
         os.close(descriptor)
-    _serve(control)
+    roots = ["", beneath.root_of(order["generation"])] if files else [""]
+    Service(control, origin, roots, keep).serve()
 
 
-def _build(order: wire.Message, cgroups: list[int]) -> int:
+def _keep_origin() -> int:
+    """Go on in a copy of these mounts. For a fork's own /proc, Linux wants to see one that nothing is masked in."""
+    origin = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    linux.unshare(linux.CLONE_NEWNS)
+    return origin
+
+
+def _build(order: wire.Message, cgroups: list[int], files: dict[str, int], trees: list[int]) -> int:
     for descriptor in cgroups:
         os.write(descriptor, b"0")
     linux.unshare(linux.CLONE_NEWCGROUP)
@@ -76,9 +84,20 @@ def _build(order: wire.Message, cgroups: list[int]) -> int:
     for name, target in FOLDERS.items():
         os.mkdir(f"{SPARE}/{name}", 0o1777 if name in ("tmp", "shm") else 0o755)
         linux.mount(f"{SPARE}/{name}", target, None, linux.MS_BIND)
+        if name in files:
+            _copy(files[name], f"{SPARE}/{name}")
     _show_memory(order)
     linux.umount(SPARE)
+    if files:
+        _furnish_fork(order, trees)
     return os.open("/workspace", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def _furnish_fork(order: wire.Message, trees: list[int]) -> None:
+    """What a sandbox gets later on, if ever, a live fork has from the beginning: it is a kernel that lives already."""
+    if trees and (failure := mounts.show(order["mounts"], trees)) is not None:
+        raise OSError(failure)
+    linux.mount("/", beneath.root_of(order["generation"]), None, linux.MS_BIND | linux.MS_REC)
 
 
 def _doorway() -> int:
@@ -87,6 +106,17 @@ def _doorway() -> int:
         listener.bind(DOORWAY)
         listener.listen(BACKLOG)
         return listener.detach()
+
+
+def _way_in(order: wire.Message) -> list[int]:
+    """What a live fork needs to come here: our namespaces, and rules for Landlock that are about our files."""
+    namespaces = [os.open(f"/proc/self/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in KINDS]
+    return [*namespaces, rules(order["generation"], order["mounts"])]
+
+
+def rules(generation: int, mounted: list[str]) -> int:
+    """Landlock's rules for a kernel."""
+    return landlock.ruleset([*READABLE, *mounted], [*WRITABLE, beneath.folder_for_forks(generation)], DEVICES)
 
 
 @functools.cache
@@ -118,91 +148,11 @@ def _forget_descriptors(keep: set[int]) -> None:
         os.closerange(low + 1, high)
 
 
-def _serve(control: socket.socket) -> None:
-    """Answer the host until it closes its end; the pid namespace, and all that lives in it, ends with this process."""
-    wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    poll = select.poll()
-    poll.register(control, select.POLLIN)
-    poll.register(wake_read, select.POLLIN)
-    listener, kernel = -1, -1
-    while True:
-        for descriptor, event in poll.poll():
-            if descriptor == wake_read:
-                os.read(wake_read, 4096)
-                _reap()
-            elif descriptor == listener:
-                if event & select.POLLIN:
-                    _refuse(listener)
-                else:  # every process under this filter is gone
-                    poll.unregister(listener)
-                    os.close(listener)
-                    listener = -1
-            elif descriptor == control.fileno():
-                received = wire.receive(control)
-                if received is None:
-                    return
-                message, descriptors = received
-                if message["op"] == "kernel":
-                    if listener >= 0:
-                        poll.unregister(listener)
-                        os.close(listener)
-                    listener, kernel = (descriptors or [-1])[0], int(message["pid"])
-                    if listener >= 0:
-                        poll.register(listener, select.POLLIN)
-                elif message["op"] == "kill":
-                    _kill(kernel if message.get("spare") else None)
-                    wire.send(control, {"op": "killed"})
-                elif message["op"] == "packages":
-                    wire.send(control, {"op": "shown", "error": packages.show(descriptors)})
-                elif message["op"] == "mounts":
-                    wire.send(control, {"op": "shown", "error": mounts.show(message["at"], descriptors)})
-                elif message["op"] == "refresh":
-                    wire.send(control, {"op": "shown", "error": mounts.refresh(message["at"])})
-
-
-def _kill(spared: int | None) -> None:
-    """End everything in the sandbox but this process and, when named, the kernel."""
-    if spared is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(-1, signal.SIGKILL)
-        return
-    for _ in range(100):  # the dying take a moment, and a fork bomb may outrun a few rounds
-        others = [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, spared)]
-        others = [pid for pid in others if not _is_zombie(pid)]
-        if not others:
-            return
-        for pid in others:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        _reap()
-        time.sleep(0.002)
-    _kill(None)
-
-
-def _is_zombie(pid: int) -> bool:
+def _copy(source: int, target: str) -> None:
+    """The files of the sandbox that was forked."""
+    folder = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] in (b"Z", b"X")
-    except OSError:
-        return True
-
-
-def _reap() -> None:
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-
-
-def _refuse(listener: int) -> None:
-    """Answer one `unshare` with EPERM, in no hurry: a flood of them must not keep this process busy."""
-    time.sleep(0.001)
-    notification = bytearray(80)
-    try:
-        fcntl.ioctl(listener, NOTIFY_RECEIVE, notification)
-        identifier = struct.unpack_from("Q", notification)[0]
-        fcntl.ioctl(listener, NOTIFY_SEND, bytearray(struct.pack("QqiI", identifier, 0, -errno.EPERM, 0)))
-    except OSError as failure:
-        if failure.errno not in (errno.ENOENT, errno.EINTR):  # the caller died meanwhile
-            raise
+        copying.copy(source, folder)
+        os.fchmod(folder, os.stat(source).st_mode & 0o7777 | 0o700)
+    finally:
+        os.close(folder)

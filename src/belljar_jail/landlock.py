@@ -29,22 +29,32 @@ def abi() -> int:
 
 def restrict(readable: list[str], writable: list[str], files: Sequence[str] = ()) -> None:
     """Leave this thread nothing but these trees and writable files, and no signals or sockets beyond its children."""
+    enforce(ruleset(readable, writable, files))
+
+
+def ruleset(readable: list[str], writable: list[str], files: Sequence[str] = ()) -> int:
+    """The descriptor of rules that allow these trees and writable files."""
     version = abi()
     if version == 0:
         raise OSError("this kernel has no Landlock")
     handled = _RIGHTS_BY_ABI[min(version, 5)]
     scopes = SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL if version >= 6 else 0
     attributes = struct.pack("QQQ", handled, 0, scopes)[: 24 if version >= 6 else 16 if version >= 4 else 8]
-    ruleset = linux.syscall("landlock_create_ruleset", ctypes.c_char_p(attributes), ctypes.c_size_t(len(attributes)), 0)
-    _allow(ruleset, "/", handled & READ_DIR)  # what is there may be listed; it is the sandbox's own view
+    rules = linux.syscall("landlock_create_ruleset", ctypes.c_char_p(attributes), ctypes.c_size_t(len(attributes)), 0)
+    _allow(rules, "/", handled & READ_DIR)  # what is there may be listed; it is the sandbox's own view
     for path in readable:
-        _allow(ruleset, path, handled & READ)
+        _allow(rules, path, handled & READ)
     for path in writable:
-        _allow(ruleset, path, handled & ~_MAKE_DEVICES)
+        _allow(rules, path, handled & ~_MAKE_DEVICES)
     for path in files:
-        _allow(ruleset, path, handled & _FILE_RIGHTS)
-    linux.syscall("landlock_restrict_self", ruleset, 0)
-    os.close(ruleset)
+        _allow(rules, path, handled & _FILE_RIGHTS)
+    return rules
+
+
+def enforce(rules: int) -> None:
+    """Hold this thread to rules, for good, and close them."""
+    linux.syscall("landlock_restrict_self", rules, 0)
+    os.close(rules)
 
 
 def execute_only(paths: list[str]) -> None:

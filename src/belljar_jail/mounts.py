@@ -1,4 +1,4 @@
-"""Folders of the host that a sandbox reads: shown by the keeper before a kernel lives, each through an overlay.
+"""Folders of the host that a sandbox reads: shown by its keeper before a kernel lives, each through an overlay.
 
 An overlay and no plain bind: through it no host folder name is in the mount table, the sockets and pipes of the folder
 lead nowhere, and locks that the sandbox takes are not the host's.
@@ -60,7 +60,7 @@ def _furnish(places: list[str]) -> None:
 
 def _show(tree: int, at: str, place: str) -> None:
     try:
-        overlay.show(tree, at, LOWER)
+        overlay.show(tree, [at], LOWER)
     except OSError as failure:
         why = f"the file system of the folder for {place} cannot be shown through an overlay: {failure.strerror}"
         raise OSError(failure.errno, why) from None

@@ -10,13 +10,14 @@ from belljar_jail import linux, overlay
 AT = "/packages/site"
 
 
-def show(trees: list[int]) -> str | None:
+def show(trees: list[int], roots: list[str]) -> str | None:
     """Show a tree that the host opened in place of the last one; none at all when there is none. What went wrong."""
     try:
-        if os.path.ismount(AT):
-            linux.umount(AT)
+        for root in roots:
+            if os.path.ismount(root + AT):
+                linux.umount(root + AT)
         for tree in trees:
-            overlay.show(tree, AT)
+            overlay.show(tree, [root + AT for root in roots])
     except OSError as failure:
         return str(failure)
     finally:

@@ -15,7 +15,7 @@ import socket
 from typing import NoReturn
 
 from belljar_jail import landlock, linux, program_filter, wire
-from belljar_jail.keeper import USER
+from belljar_jail.ids import USER
 from belljar_jail.walls import INTO
 
 REPORT = 3  # closes with the `execve`: nothing said on it means that the program runs

@@ -12,7 +12,7 @@ import socket
 
 from belljar_jail import bpf, linux
 from belljar_jail.bpf import ALLOW, ENOSYS, EPERM, ERRNO, JSET, LOAD, NOTIFY, NUMBER, RET, Instruction, argument, when
-from belljar_jail.seccomp import CLONE_PARENT, NAMESPACES
+from belljar_jail.seccomp import CLONE_PARENT, NAMESPACES, TRACED
 from belljar_jail.syscall_table import ALLOWED, REFUSED, SPECIAL
 
 CLONE_THREAD = 0x10000
@@ -87,7 +87,7 @@ def program(machine: str) -> list[Instruction]:
     for name, (index, values) in VALUES.items():
         code += when(ALLOWED[name][column], bpf.allow_values(index, values, EPERM))
     code += bpf.each((ALLOWED[name][column] for name in names), ALLOW)
-    known = {**ALLOWED, **REFUSED}
+    known = {**ALLOWED, **REFUSED, **{name: SPECIAL[name] for name in TRACED}}
     refused = known.keys() - {*names, *RULED}
     code += bpf.each((known[name][column] for name in refused), ERRNO | EPERM)
     return [*code, (RET, 0, 0, ERRNO | ENOSYS)]

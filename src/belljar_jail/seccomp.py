@@ -1,6 +1,7 @@
 """The system-call filter: an allow-list compiled to BPF and loaded once. Nothing here decides policy at run time.
 
-`unshare` alone is passed to the keeper (user notification), which refuses it: the door for a live fork, still shut.
+`unshare` is passed to the keeper (user notification), which refuses it, unless it is the knock of a live fork. What a
+fork then calls to enter its own walls can be called by a process that the keeper traces, and by no other.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from belljar_jail.bpf import (
     JEQ,
     NOTIFY,
     RET,
+    TRACE,
     Instruction,
     argument,
     each,
@@ -42,6 +44,7 @@ NAMESPACES = (
 CLONE_PARENT = (
     0x8000  # would make children of the zygote, whose ends it would report under numbers that others get next
 )
+TRACED = ("capset", "chroot", "landlock_restrict_self", "setns", "setregid", "setreuid")
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 F_SETLEASE, F_NOTIFY = 1024, 1026  # like inotify, they would tell what the host does with files that are shown inside
 S_IFMT, S_IFCHR, S_IFBLK = 0o170000, 0o020000, 0o060000
@@ -64,6 +67,7 @@ def program(machine: str) -> list[Instruction]:
     code = bpf.prologue(machine)
     code += when(SPECIAL["clone3"][column], [(RET, 0, 0, ERRNO | ENOSYS)])  # its flags are out of reach: use clone
     code += when(SPECIAL["unshare"][column], [(RET, 0, 0, NOTIFY)])
+    code += each((SPECIAL[name][column] for name in TRACED), TRACE)  # without a tracer: no such call
     code += when(ALLOWED["clone"][column], refuse_bits(0, NAMESPACES | CLONE_PARENT, EPERM))
     code += when(ALLOWED["socket"][column], _socket_rules())
     code += when(ALLOWED["ioctl"][column], refuse_values(1, (TIOCSTI, TIOCLINUX), EPERM))

@@ -8,7 +8,8 @@ import socket
 import struct
 
 from belljar_jail import landlock, linux, seccomp, wire
-from belljar_jail.keeper import FOLDERS, USER
+from belljar_jail.ids import DOOR, USER
+from belljar_jail.keeper import rules
 
 CHANNEL = 3
 INTO = (
@@ -19,9 +20,6 @@ INTO = (
     | linux.CLONE_NEWUTS
     | linux.CLONE_NEWCGROUP
 )
-READABLE = ["/usr", "/lib", "/lib64", "/bin", "/opt", "/etc", "/proc", "/packages"]
-WRITABLE = list(FOLDERS.values())
-DEVICES = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")]
 
 
 def enter(order: wire.Message, keeper: int, channel: int, streams: tuple[int, int], cgroups: list[int]) -> None:
@@ -30,7 +28,7 @@ def enter(order: wire.Message, keeper: int, channel: int, streams: tuple[int, in
         os.write(descriptor, b"0")
     linux.setns(keeper, INTO)
     os.setresgid(USER, USER, USER)
-    os.setresuid(USER, USER, USER)
+    os.setresuid(USER, USER, DOOR if order["has_door"] else USER)  # not to be called up but by the keeper's hand
     _settle_descriptors(channel, streams)
     os.setsid()
     os.umask(0o022)
@@ -42,7 +40,7 @@ def enter(order: wire.Message, keeper: int, channel: int, streams: tuple[int, in
     linux.drop_capabilities()
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     if "landlock" not in order["without"]:
-        landlock.restrict([*READABLE, *order["mounts"]], WRITABLE, DEVICES)
+        landlock.enforce(rules(order["generation"], order["mounts"]))
     _announce([] if "seccomp" in order["without"] else [seccomp.install()])
 
 

@@ -18,7 +18,7 @@ from functools import partial
 from typing import NoReturn
 
 import belljar_kernel
-from belljar_jail import hugepages, keeper, linux, packing, seccomp, walls, wire
+from belljar_jail import hugepages, keeper, linux, packing, seccomp, service, walls, wire
 from belljar_kernel import entry, reseed
 from belljar_kernel.configuration import rehearse
 from belljar_kernel.kernel import Kernel
@@ -90,11 +90,11 @@ class Init(ForkServer):
     def _make_keeper(self, order: wire.Message, descriptors: list[int]) -> tuple[wire.Message, list[int]]:
         """A sandbox's process 1, in namespaces of its own. Descriptors: its control socket, its cgroups."""
         go, wait = socket.socketpair()
-        pid, pidfd = linux.clone(keeper.NAMESPACES)
+        pid, pidfd = linux.clone(service.NAMESPACES)
         if pid == 0:
             try:
                 go.close()
-                keeper.keep(socket.socket(fileno=descriptors[0]), wait, order, descriptors[1:])
+                keeper.keep(socket.socket(fileno=descriptors[0]), wait, order, descriptors[1:], {}, [])
             finally:
                 os._exit(0)
         wait.close()
@@ -102,7 +102,7 @@ class Init(ForkServer):
             if not order["may_set_groups"]:
                 linux.write_file(f"/proc/{pid}/setgroups", "deny")
             for name in ("uid_map", "gid_map"):
-                linux.write_file(f"/proc/{pid}/{name}", f"{keeper.USER} {int(order['slot'])} 1")
+                linux.write_file(f"/proc/{pid}/{name}", order["map"])
             go.send(b"g")
         return {"pid": pid}, [pidfd]
 

@@ -11,6 +11,16 @@ if TYPE_CHECKING:
 _loop: AbstractEventLoop | None = None
 
 
+def forget() -> None:
+    """In a fork: the loop waits on descriptors that are not ours."""
+    global _loop
+    if _loop is not None:
+        import asyncio
+
+        _loop = None
+        asyncio.set_event_loop(None)
+
+
 def run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
     """Run a coroutine to its end on the kept loop."""
     import asyncio

@@ -7,6 +7,7 @@ import sys
 
 import belljar_kernel
 from belljar_kernel import clients, codec, sockets
+from belljar_kernel.answer import failure
 from belljar_kernel.kernel import Kernel
 from belljar_kernel.streams import DescriptorStreams
 
@@ -40,25 +41,46 @@ def serve(fd: int, kernel: Kernel) -> NoReturn:
     channel = Channel(fd)
     kernel.streams = DescriptorStreams()
     kernel.interrupts.install()
-    python = ".".join(str(part) for part in sys.version_info[:3])
     try:
-        channel.send(
-            {
-                "type": "hello",
-                "id": 0,
-                "protocol": belljar_kernel.PROTOCOL,
-                "digest": belljar_kernel.digest(),
-                "python": python,
-            }
-        )
+        _say_hello(channel)
         while (request := channel.receive()) is not None:
-            kernel.handle(request, channel.send)
+            if type(request) is dict and request.get("type") == "fork":
+                channel = _fork(request, channel, kernel)
+            else:
+                kernel.handle(request, channel.send)
     except ConnectionError:
         pass  # the host went away: nobody is left to tell
     except BaseException as error:
         sys.__stderr__ and sys.__stderr__.write(f"belljar kernel: {type(error).__name__}: {error}\n")
         _exit(70)
     _exit(0)
+
+
+def _say_hello(channel: Channel) -> None:
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    hello = {"type": "hello", "id": 0, "protocol": belljar_kernel.PROTOCOL, "digest": belljar_kernel.digest()}
+    channel.send({**hello, "python": python})
+
+
+def _fork(request: dict[str, Any], channel: Channel, kernel: Kernel) -> Channel:
+    """Answer a `fork`; the channel of whoever returns from here, of which there are two."""
+    from belljar_kernel import forking
+
+    done: dict[str, Any] = {"type": "done", "id": request.get("id")}
+    pid = _getpid()
+    try:
+        left = forking.fork(kernel)
+    except BaseException as error:
+        if _getpid() != pid:
+            _exit(1)
+        channel.send({**done, **failure(type(error).__name__, str(error)[:1000])})
+        return channel
+    if left is None:
+        channel = Channel(forking.CHANNEL)
+        _say_hello(channel)
+    else:
+        channel.send({**done, "left": left})
+    return channel
 
 
 class Channel:

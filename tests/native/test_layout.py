@@ -8,6 +8,7 @@ import pytest
 
 from belljar.engines.native import layout
 from belljar.engines.native.interpreter import Interpreter, probe
+from belljar_jail import beneath
 
 HOMEMADE = Interpreter(
     "3.12.1", "/home/ann/python/bin/python3.12", "/home/ann/python", ["/home/ann/python/lib/python3.12/site-packages"],
@@ -72,7 +73,9 @@ def test_packages_of_the_systems_python_are_hidden():
 def test_what_the_sandbox_may_write_to_is_only_prepared():
     plan = layout.plan(HOMEMADE, INSIDE, SITE)
     folders = {step["at"] for step in plan if step["kind"] == "folder"}
-    assert folders == {"/workspace", "/home/sandbox", "/dev/shm", "/proc", "/packages/site", "/.disk", "/.empty"}
+    assert folders == {"/workspace", "/home/sandbox", "/dev/shm", "/proc", "/packages/site", "/.disk", "/.empty"} | {
+        *beneath.folders()
+    }
     assert {step["kind"] for step in plan} <= {"bind", "overlay", "hidden", "link", "file", "folder", "tmpfs"}
 
 

@@ -13,10 +13,10 @@ from tests.pages import DOCS, ROOT, examples
 
 @pytest.mark.usefixtures("native")
 def test_the_examples_of_the_page_about_state_run(tmp_path: Path):
-    first, keys = examples(DOCS / "state.md")
+    first, forks, keys = examples(DOCS / "state.md")
     env = {**os.environ, "BELLJAR_STATE_DIR": str(tmp_path), "BELLJAR_POOL_SIZE": "0"}
     done = subprocess.run(
-        [sys.executable, "-c", first + keys],
+        [sys.executable, "-c", first + forks + keys],
         capture_output=True,
         text=True,
         timeout=120,
@@ -25,8 +25,9 @@ def test_the_examples_of_the_page_about_state_run(tmp_path: Path):
         env=env,
     )
     assert done.returncode == 0, done.stderr
-    saved, skipped, last = done.stdout.splitlines()
+    saved, skipped, last, lengths = done.stdout.splitlines()
     assert saved == "['math', 'rows', 'total']"
     assert "generator" in skipped
     assert last == "10.0 restored"
+    assert lengths == "1000 1000"
     assert (tmp_path / "checkpoint.key").stat().st_mode & 0o777 == 0o600

@@ -99,6 +99,10 @@ class KernelExited(Exception):
         self.exit = exit
 
 
+class CannotFork(Exception):
+    """A sandbox cannot be forked live, here or in its present state; says why. A checkpoint may do."""
+
+
 class Workspace(Protocol):
     """The sandbox's files. Paths are relative to `/workspace` and already checked to be plain.
 
@@ -242,6 +246,17 @@ class Engine(Protocol):
         Raises:
             EngineUnavailable: when a layer is missing and the operator did not allow that.
             StartFailed: when this one sandbox did not come up.
+        """
+
+    async def fork(self, process: KernelProcess, spec: Spec) -> tuple[KernelProcess, list[str]]:
+        """A copy of a live sandbox with a spec of its own, sharing no more than unwritten memory; and what was left.
+
+        Whoever calls has the sandbox's turn.
+
+        Raises:
+            CannotFork: when it must be done through a checkpoint; the sandbox is as it was.
+            KernelExited: when the sandbox's Python ended meanwhile.
+            StartFailed: when the copy did not come up; nothing of it is left.
         """
 
     async def settle(self, process: KernelProcess, spec: Spec) -> bool:

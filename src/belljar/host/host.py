@@ -16,7 +16,7 @@ from belljar.errors import HostBusy, InvalidRequest, SandboxClosed, SandboxError
 from belljar.host.admission import Admission
 from belljar.host.expiry import Expiry
 from belljar.host.journal import Journal
-from belljar.host.network import MOST_CONNECTIONS, MOST_REQUESTS, Network
+from belljar.host.network import Network
 from belljar.host.pool import Pool
 from belljar.host.session import Session
 from belljar.limits import Limits
@@ -61,7 +61,7 @@ class Host:
             able = [name for name in FACTORIES if asked <= self.registry.get(name).capabilities]
             advice = f"use engine={able[0]!r}" if able else "leave it out: no engine has all of it here"
             raise InvalidRequest(f"the {engine.name} engine has no {' or '.join(sorted(beyond))} here; {advice}")
-        network = Network(spec.policy, MOST_REQUESTS if engine.name == "wasm" else MOST_CONNECTIONS)
+        network = Network.of(engine.name, spec.policy)
         spec = replace(spec, egress=network.egress)
         try:
             process, is_pooled = await self._process(engine, spec)
@@ -92,19 +92,37 @@ class Host:
             HostBusy: when there are as many as there may be, and none was closed in time.
             SandboxError: when it cannot be made.
         """
-        try:
-            await self.admission.enter()
-        except HostBusy as failure:
-            self.journal.tell("busy", spec.id, why=str(failure))
-            raise
+        await self.enter(spec.id)
         try:
             session = await self.create(engine_name, spec)
         except BaseException:
             self.admission.leave()
             raise
-        session.has_place, session.journal, session.max_queue = True, self.journal, self.settings.max_queue
-        self.journal.tell("created", spec.id, engine=session.engine_name)
+        self.welcome(session)
         return session
+
+    async def enter(self, id: str) -> None:
+        """Wait for a place for a sandbox. Whoever has one welcomes the sandbox, or leaves again.
+
+        Raises:
+            HostBusy: when there are as many as there may be, and none was closed in time.
+        """
+        try:
+            await self.admission.enter()
+        except HostBusy as failure:
+            self.journal.tell("busy", id, why=str(failure))
+            raise
+
+    def welcome(self, session: Session) -> None:
+        """Have a sandbox among those of this host, in the place that was waited for."""
+        session.has_place, session.journal, session.max_queue = True, self.journal, self.settings.max_queue
+        self.sessions[session.spec.id] = session
+        self.journal.tell("created", session.spec.id, engine=session.engine_name)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no more sandboxes."""
+        return self._closed
 
     async def built(self, engine: Engine, environment: Environment, requirements: Sequence[str]) -> list[str]:
         """The same requirements with a wheel on this machine in place of each address.

@@ -242,7 +242,7 @@ class Life:
                 damaged = damaged or f"; a newer one, after run {record.count}, was damaged"
                 continue
             report = await saving.load(session, opened, with_files)
-            self.last = record
+            self.last, session.origin = record, opened.header.get("parent")
             lacking = saving.without(replace(report, skipped={**record.skipped, **report.skipped}))
             return f"the state after run {record.count} was restored{lacking}{damaged}"
         self._nothing = "no checkpoint could be read" if damaged else "nothing had been saved"

@@ -34,6 +34,11 @@ class Network:
         if self._hosts:  # it will be wanted, and a mistake in the list is to be told: meanwhile the sandbox starts
             self._begin()
 
+    @classmethod
+    def of(cls, engine: str, policy: Policy) -> Network:
+        """That of a sandbox, with as many connections as its engine can afford."""
+        return cls(policy, MOST_REQUESTS if engine == "wasm" else MOST_CONNECTIONS)
+
     async def egress(self) -> Egress:
         """The sandbox's only way out. Its modules are imported off the loop, at the first use in this process.
 

@@ -7,7 +7,7 @@ import contextlib
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from belljar.engines import exits
@@ -17,6 +17,7 @@ from belljar.execution import Completion, Execution, ExecutionError, State, Usag
 from belljar.host.network import Network
 from belljar.host.recorder import RESULTS_BYTES, Recorder
 from belljar.host.supply import Supply
+from belljar.host.text import plain
 from belljar.packages.environment import Environment
 from belljar_kernel.files import is_told
 
@@ -32,6 +33,7 @@ Built = Callable[[Environment, Sequence[str]], Awaitable[list[str]]]  # requirem
 GRACE_S = 1.0
 MAX_ROWS = 10_000
 MAX_ENTRIES = 10_000
+MAX_LEFT = 200
 CLOCK_STEP_S = 0.01  # the clock that stamps files goes in steps
 DATA_SHARE = 0.9  # of the memory limit: a MemoryError that keeps the state comes before the kill that does not
 
@@ -81,7 +83,9 @@ class Session:
         self.count = 0
         self._lost: str | None = None
         self._news: str | None = None  # that the Python is a new one: kept until an Execution has told it
+        self.origin: str | None = None  # the id of the checkpoint that was last made of it, or that it comes from
         self.restored: str | None = None  # the same, of one that was given a checkpoint
+        self._left_behind: str | None = None  # what a live fork does not have of its parent, until it was told
         self._is_running = False
         self.is_set_up = False
         self._stop = Stop()
@@ -149,7 +153,7 @@ class Session:
             recorder = Recorder(execution, int(self.spec.limits.output_mb * (1 << 20)), on_event)
             await self._execute(run, execution, recorder)
             await self._explain(execution)
-            self._news = self.restored = None
+            self._news = self.restored = self._left_behind = None
             return execution
 
     async def install(self, requirements: Sequence[str]) -> list[str]:
@@ -172,7 +176,7 @@ class Session:
         async with self._turn:
             self._check_open()
             kept = await self.renew()
-            self.count, self._lost, self.restored = 0, None, None
+            self.count, self._lost, self.restored, self._left_behind = 0, None, None, None
             self._news = None if kept else "a fresh Python was started, as asked, but the files are lost"
 
     async def start_over(self) -> bool:
@@ -209,6 +213,50 @@ class Session:
         self._check_open()
         if not (self.process.alive and self.is_set_up):
             raise SandboxError("the sandbox's Python has ended, and its variables with it: there is no state")
+
+    async def fork(self, specs: Sequence[Spec]) -> list[Session]:
+        """Live copies of this sandbox in the state of one moment, or none at all.
+
+        Raises:
+            CannotFork: when it must be done through a checkpoint.
+            SandboxError: when there is no state, or a copy did not come up.
+        """
+        made: list[Session] = []
+        async with self._turn:
+            self.check_live()
+            try:
+                for spec in specs:
+                    fork = await self._forked(spec)
+                    made.append(fork)
+            except BaseException as failure:
+                await asyncio.shield(asyncio.gather(*(each.close() for each in made), return_exceptions=True))
+                await asyncio.shield(self._mind_unanswered())
+                if isinstance(failure, KernelExited):
+                    self._lost = exits.explain(failure.exit, self.spec.limits)[1].value
+                    raise SandboxError(f"the sandbox's Python ended while it was forked: {self._lost}") from None
+                raise
+        return made
+
+    async def _forked(self, spec: Spec) -> Session:
+        """One of them, with a way out of its own: the same list, and its denials are told by its own Executions."""
+        network = Network.of(self.engine_name, spec.policy)
+        spec = replace(spec, egress=network.egress)
+        try:
+            process, left = await self.engine.fork(self.process, spec)
+        except BaseException:
+            await network.close()
+            raise
+        fork = Session(self.engine, spec, process, network, self.built)
+        fork.is_set_up, fork.count, fork.origin = True, self.count, self.origin
+        fork._left_behind = ", ".join(plain(row, MAX_LEFT) for row in left) or None
+        return fork
+
+    async def _mind_unanswered(self) -> None:
+        """Have a Request that was given up answered, or stopped, before the next."""
+        try:
+            await asyncio.wait_for(self.process.idle(), GRACE_S)
+        except TimeoutError:
+            await asyncio.shield(self._climb())
 
     async def complete(self, code: str, cursor: int) -> list[Completion]:
         """Ways to go on from the cursor."""
@@ -341,7 +389,9 @@ class Session:
         if self.process.alive and self.is_set_up:
             if self._news is not None:
                 return "reset", self._news
-            return ("kept", None) if self.restored is None else ("restored", self.restored)
+            if self.restored is not None:
+                return "restored", self.restored
+            return "kept", self._left_behind and f"a fork has no threads or connections: without {self._left_behind}"
         reason = self._lost or "the sandbox's Python had ended"
         kept = await self.renew()
         if self.life is not None and (told := await self.life.recover(kept)) is not None:

@@ -39,6 +39,7 @@ class Checkpoint:
     packages: list[str] = field(repr=False)
     owner: str = field(repr=False)
     _bytes: bytes = field(repr=False)
+    parent: str | None = None  # the id of the checkpoint before it: with the names, a tree
 
     @property
     def size(self) -> int:
@@ -62,7 +63,7 @@ class Checkpoint:
     def of(cls, header: dict[str, Any], data: bytes) -> Checkpoint:
         """The checkpoint that bytes with this header are; the caller has checked them."""
         names = ("id", "engine", "python", "saved", "skipped", "files_skipped", "name", "created", "packages", "owner")
-        return cls(**{name: header[name] for name in names}, _bytes=data)
+        return cls(**{name: header[name] for name in names}, _bytes=data, parent=header.get("parent"))
 
     def opened(self, settings: Settings) -> Opened:
         """Its parts, once its signature was checked again: whoever made this object may have lied.

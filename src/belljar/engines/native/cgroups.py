@@ -93,6 +93,11 @@ class Group:
                 continue  # a kernel without swap accounting
             path.write_text(value)
 
+    def has(self, pid: int) -> bool:
+        """Whether a process is in the group."""
+        folders = dict.fromkeys(self.folders.values())
+        return all(str(pid) in (folder / "cgroup.procs").read_text().split() for folder in folders)
+
     def cpu_s(self) -> float:
         """Processor time of everything that was ever in the group."""
         text = os.pread(self._cpu, 4096, 0)

@@ -26,7 +26,7 @@ from belljar.errors import StartFailed
 from belljar.limits import BOUNDS, Limits
 from belljar.packages.environment import Environment, default_python
 from belljar_jail import wire
-from belljar_jail.keeper import NOTIFY_RECEIVE, NOTIFY_SEND
+from belljar_jail.door import NOTIFY_RECEIVE, NOTIFY_SEND
 from belljar_jail.program_root import PLACE
 
 CONTINUE = 1  # SECCOMP_USER_NOTIF_FLAG_CONTINUE

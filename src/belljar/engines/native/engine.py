@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from belljar.engines.base import EngineHealth, KernelProcess, Spec
+from belljar.engines.base import CannotFork, EngineHealth, KernelProcess, Spec
 from belljar.engines.confinement import Program
 from belljar.engines.native import cgroups, confined, trees
 from belljar.engines.native.confined import ConfinedProgram
@@ -94,6 +94,21 @@ class NativeEngine:
     async def start(self, spec: Spec) -> KernelProcess:
         """Build a sandbox, from the warm zygote when it is up, else from the bare one."""
         return await self._start(spec, await self._admitted())
+
+    async def fork(self, process: KernelProcess, spec: Spec) -> tuple[KernelProcess, list[str]]:
+        """Copy-on-write, into walls and a control group of its own."""
+        from belljar.engines.native import forking
+
+        if not isinstance(process, NativeProcess):
+            raise CannotFork("it is not a native sandbox")
+        forking.check_possible(process)
+        group = self._group(spec, self._bounds(process.jail, process.degraded))
+        made = NativeProcess(process.jail, partial(self._jail, spec.environment), group, spec, process.degraded)
+        try:
+            return made, await forking.fork(process, made, spec)
+        except BaseException:
+            await made.close()
+            raise
 
     async def confine(self, program: Program, spec: Spec) -> ConfinedProgram:
         """Start a foreign program behind the same walls, in a jail whose root has its folders."""

@@ -13,9 +13,11 @@ from typing import Any
 
 from belljar.engines.base import Exit
 from belljar.engines.native.descriptors import gone
+from belljar.engines.native.family import Family
 from belljar.engines.native.launch import JailPlan, claim
 from belljar.errors import StartFailed
 from belljar_jail import wire
+from belljar_jail.ids import FAMILY
 
 START_TIMEOUT_S = 30
 WARM_TIMEOUT_S = 300
@@ -152,7 +154,7 @@ class Jail:
     init: Zygote
     bare: Zygote
     warm: Zygote | None = None
-    _slots: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    _blocks: itertools.count[int] = field(default_factory=itertools.count)
     _mending: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @classmethod
@@ -176,10 +178,13 @@ class Jail:
             raise StartFailed(f"the jail did not come up: {failure}{said}") from failure
         return jail
 
-    def slot(self) -> int:
-        """The id, within the outer user namespace, that the next sandbox runs as."""
-        _, count = self.plan.ids
-        return next(self._slots) % (count - 1) + 1 if self.plan.as_root else 0
+    def family(self) -> Family | None:
+        """Ids, within the outer user namespace, for the next sandbox and its forks; None when there is but one id."""
+        first, count = self.plan.ids
+        if not self.plan.as_root:
+            return None
+        block = (next(self._blocks) % (count // FAMILY - 1) + 1) * FAMILY
+        return Family(block, first + block)
 
     async def warm_up(self) -> None:
         """Fork a second zygote that imports the environment's heavy modules; returns when it is ready.

@@ -11,15 +11,21 @@ from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 
+from belljar.engines.base import CannotFork, Exit
 from belljar.engines.native.cgroups import Group
 from belljar.engines.native.descriptors import gone, has_ended, readable
 from belljar.engines.native.doorway import Doorway
+from belljar.engines.native.family import Family
 from belljar.engines.native.jail import Jail
 from belljar.engines.native.trees import tree_for, tree_of
 from belljar.engines.native.workspace import DescriptorWorkspace
 from belljar.errors import StartFailed
 from belljar.limits import Limits
 from belljar_jail import wire
+from belljar_jail.door import KINDS
+from belljar_jail.ids import USER
+
+Mounts = Mapping[str, str | PathLike[str]]  # folders of this machine by place
 
 KILL_TIMEOUT_S = 5
 
@@ -34,13 +40,22 @@ class Keeper:
         workspace: DescriptorWorkspace,
         group: Group | None,
         doorway: Doorway | None,
+        family: Family | None,
+        place: int,
     ) -> None:
         self.pidfd = pidfd
         self.doorway = doorway  # a foreign program has none
         self.workspace = workspace
         self.group = group
+        self.family = family
+        self.place = place  # in the family
+        self.generation = 0
+        self._exits: dict[int, asyncio.Future[Exit]] = {}  # of forks' kernels, which no zygote made
+        self.door = asyncio.Lock()  # one fork at a time passes
+        self._nesting: asyncio.Future[tuple[wire.Message, list[int]]] | None = None
+        self._entering: asyncio.Future[tuple[wire.Message, list[int]]] | None = None
         self.layer: Path | None = None  # whose packages it shows
-        self.mounts: Mapping[str, str | PathLike[str]] = {}  # the host's folders that it shows, by place
+        self.mounts: Mounts = {}  # that it shows
         self._control: socket.socket | None = control
         self._kills: list[asyncio.Future[None]] = []  # ordered, not yet confirmed
         self._shows: list[asyncio.Future[str | None]] = []  # the same
@@ -55,29 +70,95 @@ class Keeper:
         """
         ours, theirs = wire.pair()
         ours.setblocking(False)
-        slot, pidfd = jail.slot(), -1
+        family, pidfd = jail.family(), -1
         try:
             with theirs:
                 made = await jail.init.order(
                     "keeper", [theirs.fileno(), *(group.joins if group else [])],
-                    slot=slot, may_set_groups=jail.plan.as_root, root=jail.plan.root, **disk_order(limits),
+                    map=family.map_for(0, None) if family else f"{USER} 0 1", may_set_groups=jail.plan.as_root,
+                    root=jail.plan.root, has_door=jail.plan.has_doors, **disk_order(limits),
                 )  # fmt: skip
                 pidfd = made.pidfd()
-            await readable(ours.fileno())
-            received = wire.receive(ours, socket.MSG_CMSG_CLOEXEC)
-            if received is None or received[0]["op"] != "ready" or len(received[1]) != (1 if jail.plan.root else 2):
-                for descriptor in received[1] if received else ():
-                    os.close(descriptor)
-                said = received[0].get("error", "no room for its descriptors") if received else "it ended"
-                raise StartFailed(f"the sandbox's walls could not be built: {said}")
+            workspace, *listeners = await _built(ours, 1 if jail.plan.root else 2)
         except BaseException:
             ours.close()
             await _end(pidfd)
             raise
-        owner = jail.plan.ids[0] + slot if jail.plan.as_root else None
-        workspace, *listeners = received[1]
+        owner = family.host_id if family else None
         doorway = Doorway(listeners[0]) if listeners else None
-        return cls(ours, pidfd, DescriptorWorkspace(workspace, owner), group, doorway)
+        return cls(ours, pidfd, DescriptorWorkspace(workspace, owner), group, doorway, family, 0)
+
+    async def nest(self, group: Group, limits: Limits, mounts: Mounts) -> tuple[Keeper, list[int]]:
+        """Have a keeper made beneath this one, with a copy of the files, for a live fork; it, and the way to it.
+
+        It has a network and a listener of its own, and the mounts from the beginning.
+
+        Raises:
+            StartFailed: with what could not be built; nothing is left behind.
+        """
+        assert self.family is not None
+        family, place, pidfd = self.family, self.family.take(), -1
+        ours, theirs = wire.pair()
+        ours.setblocking(False)
+        try:
+            order = {"op": "nest", "map": family.map_for(place, self.place), "has_door": True, **disk_order(limits)}
+            order |= {"generation": self.generation + 1, "mounts": [*mounts]}
+            with theirs:
+                trees = await _trees(mounts, family.host_id + place)
+                nesting = self._nesting = asyncio.get_running_loop().create_future()
+                self._hand(order, [theirs.fileno(), *trees, *group.joins], trees)
+                answer, descriptors = await nesting
+            if "error" in answer or not descriptors:
+                raise StartFailed(f"the fork's walls could not be built: {answer.get('error', 'too many open files')}")
+            pidfd = descriptors[0]
+            (workspace, listener), way_in = await _way_in(ours)
+        except BaseException:
+            ours.close()
+            await _end(pidfd)
+            family.give_back(place)
+            raise
+        files = DescriptorWorkspace(workspace, family.host_id + place)
+        keeper = Keeper(ours, pidfd, files, group, Doorway(listener), family, place)
+        keeper.generation, keeper.mounts = self.generation + 1, mounts
+        return keeper, way_in
+
+    async def admit(self, root: str, pid_namespace: int, way_in: list[int], ends: list[int]) -> int:
+        """Open the door for one fork of the kernel in this pid namespace; its pidfd, when it stands behind the door.
+
+        Raises:
+            CannotFork: when the state does not allow it; the one that knocked was told so.
+            StartFailed: when it failed on the way.
+        """
+        entering = self._entering = asyncio.get_running_loop().create_future()
+        self._tell({"op": "door", "root": root, "pid_namespace": pid_namespace}, [*way_in, *ends])
+        answer, descriptors = await entering
+        if "refused" in answer:
+            raise CannotFork(answer["refused"])
+        if "error" in answer or not descriptors:
+            raise StartFailed(f"the fork did not reach its walls: {answer.get('error', 'too many open files')}")
+        pidfd: int = descriptors[0]
+        return pidfd
+
+    def watch(self, pid: int) -> asyncio.Future[Exit]:
+        """How the kernel of a fork ends, by its number in this sandbox's pid namespace."""
+        ended: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
+        self._exits[pid] = ended
+        self._tell({"op": "watch", "pid": pid})
+        return ended
+
+    def release(self) -> None:
+        """Let who stands behind the door go on."""
+        self._tell({"op": "release"})
+
+    def forsake(self) -> None:
+        """Have it let go of the files and the network, when it stays for the sake of its forks alone."""
+        self._tell({"op": "forsake"})
+        self.workspace.close()
+        self._close_doorway()
+
+    def shut(self) -> None:
+        """Close the door; who stands in it ends."""
+        self._tell({"op": "shut"})
 
     @property
     def alive(self) -> bool:
@@ -106,18 +187,13 @@ class Keeper:
         await self._show({"op": "packages"}, [] if layer is None else [await _off_loop(tree_of, layer)], "packages")
         self.layer = layer
 
-    async def show_mounts(self, mounts: Mapping[str, str | PathLike[str]]) -> None:
+    async def show_mounts(self, mounts: Mounts) -> None:
         """Have folders of this machine in the sandbox; once, and before there is a kernel.
 
         Raises:
             StartFailed: when one cannot be shown.
         """
-        with contextlib.ExitStack() as failed:
-            trees = []
-            for folder in mounts.values():
-                trees.append(await _off_loop(tree_for, Path(folder), self.workspace.owner))
-                failed.callback(os.close, trees[-1])
-            failed.pop_all()
+        trees = await _trees(mounts, self.workspace.owner)
         await self._show({"op": "mounts", "at": [*mounts]}, trees, "mounts")
         self.mounts = mounts
 
@@ -132,24 +208,34 @@ class Keeper:
     async def end(self) -> None:
         """End it, and with it everything in the sandbox; the files go too."""
         self._let_go()
-        if self.doorway is not None:
-            self.doorway.close()
+        self._close_doorway()
         pidfd, self.pidfd = self.pidfd, -1
         await _end(pidfd)
         self.workspace.close()
+        if self.family is not None and pidfd >= 0:
+            self.family.give_back(self.place)
 
     async def _show(self, message: wire.Message, trees: list[int], what: str) -> None:
         showing: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._shows.append(showing)
-        try:
-            self._tell(message, trees)
-        finally:
-            for tree in trees:
-                os.close(tree)
+        self._hand(message, trees, trees)
         if self._control is None:
             raise StartFailed(f"{what} cannot be shown to the sandbox: its keeper is gone")
         if failure := await showing:
             raise StartFailed(f"{what} cannot be shown to the sandbox: {failure}")
+
+    def _close_doorway(self) -> None:
+        doorway, self.doorway = self.doorway, None
+        if doorway is not None:
+            doorway.close()
+
+    def _hand(self, message: wire.Message, descriptors: list[int], trees: list[int]) -> None:
+        """Tell it something, and let go of the trees that go with it."""
+        try:
+            self._tell(message, descriptors)
+        finally:
+            for tree in trees:
+                os.close(tree)
 
     def _tell(self, message: wire.Message, descriptors: list[int] | None = None) -> None:
         if self._control is not None:
@@ -157,7 +243,7 @@ class Keeper:
                 wire.send(self._control, message, descriptors)
 
     def _on_message(self) -> None:
-        """All that it says later is that it killed or showed something, and its end."""
+        """What it was asked for is done, or the kernel has ended that no zygote made, or itself."""
         if self._control is None:
             return
         try:
@@ -172,6 +258,13 @@ class Keeper:
             self._confirm_kill()
         elif received[0]["op"] == "shown" and self._shows:
             self._confirm_shown(received[0].get("error"))
+        elif received[0]["op"] == "exit":
+            ended = self._exits.pop(int(received[0]["pid"]), None)
+            code = os.waitstatus_to_exitcode(int(received[0]["status"]))
+            if ended is not None and not ended.done():
+                ended.set_result(Exit(code=code) if code >= 0 else Exit(signal=-code))
+        elif received[0]["op"] in ("nested", "entered"):
+            self._confirm(self._nesting if received[0]["op"] == "nested" else self._entering, *received)
 
     def _let_go(self) -> None:
         if self._control is not None:
@@ -182,6 +275,21 @@ class Keeper:
             self._confirm_kill()
         while self._shows:
             self._confirm_shown("its keeper is gone")
+        for waiting in (self._nesting, self._entering):
+            self._confirm(waiting, {"error": "its keeper is gone"}, [])
+        for ended in self._exits.values():
+            if not ended.done():
+                ended.set_result(Exit(signal=signal.SIGKILL))
+        self._exits.clear()
+
+    def _confirm(
+        self, waiting: asyncio.Future[tuple[wire.Message, list[int]]] | None, answer: wire.Message, with_it: list[int]
+    ) -> None:
+        if waiting is not None and not waiting.done():
+            waiting.set_result((answer, with_it))
+            return
+        for descriptor in with_it:
+            os.close(descriptor)
 
     def _confirm_kill(self) -> None:
         killed = self._kills.pop(0)
@@ -192,6 +300,17 @@ class Keeper:
         showing = self._shows.pop(0)
         if not showing.done():
             showing.set_result(failure)
+
+
+async def _trees(mounts: Mounts, reader: int | None) -> list[int]:
+    """The folders, for a sandbox that is this host id; whoever asked closes them."""
+    trees: list[int] = []
+    with contextlib.ExitStack() as failed:
+        for folder in mounts.values():
+            trees.append(await _off_loop(tree_for, Path(folder), reader))
+            failed.callback(os.close, trees[-1])
+        failed.pop_all()
+    return trees
 
 
 async def _off_loop(opens: Callable[..., int], *args: object) -> int:
@@ -216,6 +335,33 @@ def disk_order(limits: Limits) -> dict[str, int]:
         "inodes": max(1024, limits.disk_mb * 64),
         "memory_kb": limits.memory_mb << 10,
     }
+
+
+async def _built(control: socket.socket, count: int) -> list[int]:
+    """What a keeper that is ready hands out: its workspace and, unless it is a program's, its listener."""
+    return (await _next(control, "ready", count))[1]
+
+
+async def _way_in(control: socket.socket) -> tuple[list[int], list[int]]:
+    """The same of a fork's keeper, and the way to it."""
+    handed = await _built(control, 2)
+    try:
+        return handed, (await _next(control, "way_in", len(KINDS) + 1))[1]
+    except BaseException:
+        for descriptor in handed:
+            os.close(descriptor)
+        raise
+
+
+async def _next(control: socket.socket, operation: str, count: int) -> tuple[wire.Message, list[int]]:
+    await readable(control.fileno())
+    received = wire.receive(control, socket.MSG_CMSG_CLOEXEC)
+    if received is None or received[0]["op"] != operation or len(received[1]) != count:
+        for descriptor in received[1] if received else ():
+            os.close(descriptor)
+        said = received[0].get("error", "no room for its descriptors") if received else "it ended"
+        raise StartFailed(f"the sandbox's walls could not be built: {said}")
+    return received
 
 
 async def _end(pidfd: int) -> None:

@@ -13,9 +13,9 @@ import belljar_jail
 from belljar.engines.native import inside, interpreter, layout, scope
 from belljar.errors import StartFailed
 from belljar.packages.environment import Environment
-from belljar_jail import wire
+from belljar_jail import tracing, wire
 
-ID_BASE, ID_COUNT = 1_000_000_000, 65_536
+ID_BASE, ID_COUNT = 1_000_000_000, 1 << 24
 
 _waiting: list[Launched] = []
 
@@ -37,6 +37,11 @@ class JailPlan:
     def as_root(self) -> bool:
         """Whether sandboxes get host ids of their own."""
         return os.getuid() == 0
+
+    @property
+    def has_doors(self) -> bool:
+        """Whether its sandboxes can be forked live: that takes ids for the forks, and a processor we know."""
+        return self.as_root and self.root is None and tracing.SUPPORTED
 
 
 @dataclass(frozen=True)

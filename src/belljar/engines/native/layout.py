@@ -8,6 +8,7 @@ from typing import Any
 
 from belljar.engines.native import doorway
 from belljar.engines.native.interpreter import Interpreter
+from belljar_jail import beneath
 
 Step = dict[str, Any]
 
@@ -26,7 +27,7 @@ WRITTEN_FILES = {
     "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
     "/etc/hostname": "sandbox\n",
 }
-MOUNT_POINTS = ("/workspace", HOME, "/dev/shm", "/proc", "/packages/site", "/.disk", "/.empty")
+MOUNT_POINTS = ("/workspace", HOME, "/dev/shm", "/proc", "/packages/site", "/.disk", "/.empty", *beneath.folders())
 
 
 def plan(interpreter: Interpreter, inside: Path, site: Path | None) -> list[Step]:

@@ -103,7 +103,7 @@ class Link(Exchange):
 
     def _on_channel(self) -> None:
         try:
-            if self.hello.done():
+            if self.hello.done() or self.pid_inside is not None:  # from here on there may be anybody, sending anything
                 data = self.channel.recv(READ_BYTES)
             else:
                 data, descriptors, _, _ = socket.recv_fds(self.channel, READ_BYTES, 4, socket.MSG_CMSG_CLOEXEC)

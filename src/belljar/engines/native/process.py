@@ -53,6 +53,9 @@ class NativeProcess:
         self._starting = asyncio.Lock()
         self._oom_kills = 0
         self._closing: asyncio.Task[None] | None = None
+        self.doorkeeper: Keeper | None = None  # who hears the kernel knock
+        self.parent: NativeProcess | None = None  # beneath whose keeper our own is
+        self.forks: set[NativeProcess] = set()  # whose keepers are beneath ours
 
     @property
     def workspace(self) -> DescriptorWorkspace:
@@ -168,7 +171,7 @@ class NativeProcess:
         if self.group is not None and spec.limits != self.limits:
             self.group.set(spec.limits)
         self.limits, self._hosts, self._egress = spec.limits, spec.policy.network, spec.egress
-        self._open_doorway()
+        self.open_doorway()
 
     async def close(self) -> None:
         """End everything and leave nothing behind, even when nobody waits for it any more."""
@@ -181,13 +184,29 @@ class NativeProcess:
             await self._end()
 
     async def _end(self) -> None:
-        if self.keeper is not None:
-            await self.keeper.end()
+        if self.forks and self.keeper is not None:
+            await self.kill()
+            self.keeper.forsake()  # but it stays: its end would be theirs
+        else:
+            await self._leave()
         if self.exit is not None and not self.exit.done():
             self.exit.set_result(Exit(signal=signal.SIGKILL))
         self._drop_kernel()
+
+    async def _leave(self) -> None:
+        if self.keeper is not None:
+            await self.keeper.end()
         if self.group is not None:
             await self.group.vanish()
+        await self.leave_parent()
+
+    async def leave_parent(self) -> None:
+        """Nothing of ours is beneath its keeper any more; it may have waited for that."""
+        parent, self.parent = self.parent, None
+        if parent is not None:
+            parent.forks.discard(self)
+            if parent._closing is not None and not parent.forks:
+                await parent._leave()
 
     async def _start(self) -> None:
         """Whatever of keeper and kernel is not there."""
@@ -197,8 +216,9 @@ class NativeProcess:
                     former, self.keeper = self.keeper, None
                     if former is not None:
                         await former.end()
+                        await self.leave_parent()
                     self.keeper = await Keeper.start(self.jail, self.group, self.limits)
-                self._open_doorway()
+                self.open_doorway()
                 if self.keeper.layer != self._packages.layer:
                     await self.keeper.show_packages(self._packages.layer)
                 if self.keeper.mounts != self._mounts:
@@ -213,13 +233,13 @@ class NativeProcess:
     async def _start_kernel(self, keeper: Keeper, zygote: Zygote) -> None:
         said: list[str] = []
         with contextlib.ExitStack() as theirs:
-            kernel = self.kernel = _new_link(theirs)
+            kernel = self.kernel = new_link(theirs)
             kernel.on_event = lambda event: said.append(event.get("text", ""))
             joins = self.group.joins if self.group else []
             without = [name for name in self.degraded if name in ("landlock", "seccomp")]
             made = await zygote.order(
                 "kernel", [keeper.pidfd, *kernel.theirs, *joins], rlimits=rlimits(self.limits), without=without,
-                mounts=[*self._mounts],
+                mounts=[*self._mounts], has_door=self.jail.plan.has_doors, generation=keeper.generation,
             )  # fmt: skip
         kernel.pidfd = made.pidfd()
         self.exit = made.exit
@@ -228,13 +248,15 @@ class NativeProcess:
         kernel.on_event = None
         if not kernel.hello.done():
             raise StartFailed(f"the kernel did not come up: {''.join(said)[-500:] or 'it ended'}")
-        _check_hello(kernel.hello.result())
+        check_hello(kernel.hello.result())
         if kernel.pid_inside is None:
             raise StartFailed("the kernel did not say that its walls are closed")
         keeper.introduce(kernel.pid_inside, kernel.listeners)
         kernel.close_listeners()
+        self.doorkeeper = keeper
 
-    def _open_doorway(self) -> None:
+    def open_doorway(self) -> None:
+        """Have the sandbox's own egress answer whoever comes to its listener."""
         if self._egress is not None and self.keeper is not None and self.keeper.doorway is not None:
             self.keeper.doorway.open(self._egress)
 
@@ -301,7 +323,7 @@ def rlimits(limits: Limits) -> dict[str, int]:
     }
 
 
-def _new_link(theirs: contextlib.ExitStack) -> Link:
+def new_link(theirs: contextlib.ExitStack) -> Link:
     """A channel and two pipes; the ends for the kernel are closed with the stack, ours if one cannot be made."""
     with contextlib.ExitStack() as failed:
         ours, channel = socket.socketpair()
@@ -319,6 +341,6 @@ def _new_link(theirs: contextlib.ExitStack) -> Link:
     return link
 
 
-def _check_hello(hello: Event) -> None:
+def check_hello(hello: Event) -> None:
     if hello.get("protocol") != PROTOCOL or hello.get("digest") != digest():
         raise StartFailed("the kernel inside is not the one that this Belljar brought; clear the cache folder")

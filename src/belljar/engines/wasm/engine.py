@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from belljar.engines.base import EngineHealth, KernelProcess, Spec
+from belljar.engines.base import CannotFork, EngineHealth, KernelProcess, Spec
 from belljar.engines.confinement import Confinement, Program
 from belljar.engines.wasm.assembly import Runtime, is_assembled, runtime_of
 from belljar.engines.wasm.bare import BareRunner
@@ -121,6 +121,11 @@ class WasmEngine:
         )
         await process.start()
         return process
+
+    async def fork(self, process: KernelProcess, spec: Spec) -> tuple[KernelProcess, list[str]]:
+        """Not here: WebAssembly has one process, and Deno cannot copy its memory."""
+        del process, spec
+        raise CannotFork("the wasm engine has no copies of a live Python")
 
     async def settle(self, process: KernelProcess, spec: Spec) -> bool:
         """Memory and disk are settled at the start; the rest is the host's to keep."""

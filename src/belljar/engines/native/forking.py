@@ -1,0 +1,173 @@
+"""A live fork of a native sandbox, from the host's side: walls of its own first, then the process, checked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+from typing import TYPE_CHECKING
+
+from belljar.engines.base import CannotFork, Event, Spec, ignore
+from belljar.engines.native.cgroups import Group
+from belljar.engines.native.keeper import Keeper
+from belljar.engines.native.link import Link
+from belljar.engines.native.process import NativeProcess, check_hello, new_link
+from belljar.errors import StartFailed
+from belljar_jail.beneath import GENERATIONS, root_of
+from belljar_jail.door import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_BENEATH = re.compile(rb"^(/\.beneath)+/root")  # where the root of a fork is mounted
+TIMEOUT_S, ANSWER_S = 10.0, 2.0
+WANTED = {"NoNewPrivs": "1", "Seccomp": "2", "Threads": "1"} | dict.fromkeys(
+    ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), "0" * 16
+)
+
+
+def check_possible(parent: NativeProcess) -> None:
+    """Raise CannotFork where a live fork could not be kept apart from its parent."""
+    if not parent.jail.plan.has_doors:
+        raise CannotFork("a live fork needs user ids of its own, which only root can give, and an x86_64 processor")
+    if {"seccomp", "landlock", "namespaces"} & {*parent.degraded} or parent.group is None:
+        raise CannotFork("a wall is missing that a live fork relies on")
+    if parent.keeper is None or not parent.keeper.alive or parent.doorkeeper is None or not parent.doorkeeper.alive:
+        raise CannotFork("its keeper is gone")
+    if parent.keeper.generation >= GENERATIONS:
+        raise CannotFork(f"it is a fork of a fork, {GENERATIONS} times over")
+
+
+async def fork(parent: NativeProcess, fork: NativeProcess, spec: Spec) -> list[str]:
+    """Give `fork`, which has a control group and nothing else, the memory and the files of its parent; what was left.
+
+    Raises:
+        CannotFork, KernelExited, StartFailed: as Engine.fork() says; the fork is to be closed then.
+    """
+    assert parent.keeper is not None
+    assert parent.doorkeeper is not None
+    assert fork.group is not None
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            fork.keeper, way_in = await parent.keeper.nest(fork.group, spec.limits, spec.policy.mounts)
+            fork.parent = parent
+            parent.forks.add(fork)
+            fork.open_doorway()
+            try:
+                if spec.environment.layer is not None:
+                    await fork.keeper.show_packages(spec.environment.layer)
+                return await _pass(parent, fork, parent.doorkeeper, way_in)
+            finally:
+                for descriptor in way_in:
+                    os.close(descriptor)
+    except TimeoutError:
+        raise StartFailed(f"the fork was not up after {TIMEOUT_S:.0f} s; the sandbox may be too busy") from None
+    except OSError as failure:
+        raise StartFailed(f"the fork could not be made: {failure}") from failure
+
+
+async def _pass(parent: NativeProcess, fork: NativeProcess, doorkeeper: Keeper, way_in: Sequence[int]) -> list[str]:
+    async with doorkeeper.door:
+        with contextlib.ExitStack() as theirs:
+            kernel = fork.kernel = new_link(theirs)
+            joins = fork.group.joins if fork.group else []
+            entering = asyncio.ensure_future(_admission(parent, doorkeeper, way_in, kernel, joins))
+            knocking = asyncio.ensure_future(parent.request({"type": "fork"}, ignore))
+            try:
+                kernel.pidfd = await _entered(entering, knocking)
+                theirs.close()
+                _adopt(parent, fork, kernel, _settled(kernel.pidfd, way_in, fork.group))
+                doorkeeper.release()
+                left = _left(await knocking)
+                await asyncio.wait((kernel.hello, kernel.ended), return_when=asyncio.FIRST_COMPLETED)
+            except BaseException:
+                doorkeeper.shut()
+                entering.cancel()
+                await asyncio.wait((knocking,), timeout=ANSWER_S)  # or the next Request would get its answer
+                knocking.cancel()
+                entered, _ = await asyncio.gather(entering, knocking, return_exceptions=True)
+                if isinstance(entered, int):
+                    kernel.pidfd = entered  # to be closed with the rest
+                raise
+    if not kernel.hello.done():
+        raise StartFailed("the fork ended before it could answer")
+    check_hello(kernel.hello.result())
+    fork.doorkeeper = doorkeeper
+    return left
+
+
+async def _admission(
+    parent: NativeProcess, doorkeeper: Keeper, way_in: Sequence[int], kernel: Link, joins: list[int]
+) -> int:
+    assert parent.keeper is not None
+    place = os.stat(f"/proc/{_pid_of(parent.keeper.pidfd)}/ns/pid").st_ino
+    return await doorkeeper.admit(root_of(parent.keeper.generation + 1), place, [*way_in], [*kernel.theirs, *joins])
+
+
+async def _entered(entering: asyncio.Future[int], knocking: asyncio.Future[Event]) -> int:
+    """The pidfd of the process behind the door."""
+    await asyncio.wait((entering, knocking), return_when=asyncio.FIRST_COMPLETED)
+    if not entering.done() and knocking.exception() is None:  # its answer may have overtaken the door
+        await asyncio.wait((entering,), timeout=0.5)
+    if not entering.done():
+        raise knocking.exception() or StartFailed(f"the sandbox did not make the fork{_reason(knocking.result())}")
+    return entering.result()
+
+
+def _settled(pidfd: int, way_in: Sequence[int], group: Group | None) -> list[int]:
+    """See from outside that the process is where it belongs and has no power; its pids, the outermost first."""
+    pid = _pid_of(pidfd)
+    for kind, descriptor in zip(KINDS, way_in, strict=False):
+        if os.stat(f"/proc/{pid}/ns/{kind}").st_ino != os.fstat(descriptor).st_ino:
+            raise StartFailed(f"the fork is not in the {kind} namespace that is its own")
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+        status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+    odd = [name for name, value in WANTED.items() if status.get(name) != value]
+    if odd:
+        raise StartFailed(f"the fork is not behind its walls: {', '.join(odd)}")
+    if group is None or not group.has(pid):
+        raise StartFailed("the fork is not in its control group")
+    with open(f"/proc/{pid}/maps", "rb") as maps:
+        if any(is_shared(row) for row in maps):
+            raise CannotFork("it holds memory that is shared between processes, and a fork would share it, too")
+    return [int(number) for number in status["NSpid"].split()]
+
+
+def is_shared(row: bytes) -> bool:
+    """Whether a mapping ties a process to others: shared, and written to or a file of the sandbox's own."""
+    _, mode, *_ = words = row.split(None, 5)
+    if mode[3:4] != b"s":
+        return False
+    path = _BENEATH.sub(b"", words[5]) if len(words) > 5 else b""
+    own = path.startswith((b"/workspace", b"/tmp", b"/home/", b"/dev/shm", b"/memfd:"))
+    return mode[1:2] == b"w" or own
+
+
+def _adopt(parent: NativeProcess, fork: NativeProcess, kernel: Link, pids: list[int]) -> None:
+    assert parent.keeper is not None
+    assert fork.keeper is not None
+    *_, pid_in_parent, kernel.pid_inside = pids
+    fork.exit = parent.keeper.watch(pid_in_parent)
+    fork.exit.add_done_callback(lambda _: kernel.end(None))
+    fork.keeper.introduce(kernel.pid_inside, [])
+
+
+def _reason(done: Event) -> str:
+    error = done.get("error")
+    return f": {str(error.get('value'))[:200]!r}" if isinstance(error, dict) else " that it was asked for"
+
+
+def _left(done: Event) -> list[str]:
+    """What the sandbox says that the fork does not have. It may say anything, about itself."""
+    rows = done.get("left")
+    return [row for row in rows[:20] if isinstance(row, str)] if isinstance(rows, list) else []
+
+
+def _pid_of(pidfd: int) -> int:
+    """The number of a process, as this process counts."""
+    with open(f"/proc/self/fdinfo/{pidfd}", encoding="ascii") as file:
+        found = [int(line.split()[1]) for line in file if line.startswith("Pid:")]
+    if not found or found[0] <= 0:
+        raise StartFailed("the process ended")
+    return found[0]
