@@ -20,7 +20,7 @@ for child in children: os.waitpid(child, 0)
 """
 
 
-@pytest.mark.parametrize(("cpus", "low", "high"), [(1.0, 1.0, 2.9), (0.25, 0.2, 1.0)])
+@pytest.mark.parametrize(("cpus", "low", "high"), [(1.0, 0.2, 2.9), (0.25, 0.1, 1.0)])
 def test_two_busy_processes_share_the_cpus_of_the_sandbox(native: None, cpus: float, low: float, high: float):
     with Sandbox("native", limits=Limits(cpus=cpus)) as sandbox:
         ran = sandbox.run(BURN.format(seconds=2, processes=2))

@@ -65,7 +65,7 @@ def test_a_keeper_is_used_once(reserve: Reserve):
         used = pid_of(keeper_of(sandbox))
     assert eventually(lambda: reserve.ready == 2)
     assert used not in keepers(reserve)
-    assert not Path(f"/proc/{used}").exists()
+    assert eventually(lambda: not Path(f"/proc/{used}").exists())
 
 
 def test_two_sandboxes_from_the_reserve_share_neither_namespaces_nor_files(reserve: Reserve):
