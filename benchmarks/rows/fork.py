@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 
 from belljar import Limits, Sandbox
@@ -12,6 +13,7 @@ from benchmarks.rows.memory import private_mb
 HELD = "import numpy as np; held = np.ones(200 << 17)"
 LIMITS = Limits(memory_mb=1024)
 NAME = "belljar, live fork"
+SETTLE_S = 0.05  # the memory of the last one is being freed
 
 
 def measure(effort: Effort, stage: ExitStack) -> Row:
@@ -22,6 +24,7 @@ def measure(effort: Effort, stage: ExitStack) -> Row:
     def act() -> float:
         while forks:
             forks.pop().close()
+        time.sleep(SETTLE_S)
         return milliseconds(lambda: forks.extend(parent.fork()))
 
     stage.callback(lambda: [fork.close() for fork in forks])

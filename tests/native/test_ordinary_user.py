@@ -147,6 +147,21 @@ with sandbox(memory_mb=96) as sb:
     assert said == ["out_of_memory", "reset", "reset"]
 
 
+def test_a_fork_of_a_users_sandbox_goes_through_a_checkpoint_and_says_why(script: Script, delegated: list[Path]):
+    said = script(
+        """
+with sandbox() as sb:
+    sb.run("rows = [1]")
+    with sb.fork()[0] as fork:
+        ran = fork.run("rows.append(2); rows")
+        print(json.dumps([ran.value, sb.run("rows").value, ran.state, ran.state_reason]))
+""",
+        delegated,
+    )
+    assert said[:3] == [[1, 2], [1], "restored"]
+    assert "which only root can give" in said[3]
+
+
 def test_without_one_the_engine_refuses_and_says_what_to_do(script: Script):
     said = script("""
 try:
