@@ -14,9 +14,9 @@ from belljar.host.life import added_packages
 from belljar.packages.environment import Environment
 
 LOOK = """
-import urllib.request
+from urllib.request import urlopen
 def look(port):
-    return [open("/data/a").read(), urllib.request.urlopen(f"http://example.test:{port}/a", timeout=10).read().decode()]
+    return [open("/data/a").read(), urlopen(f"http://example.test:{port}/a", timeout=10).read().decode()]
 """
 
 
@@ -31,7 +31,11 @@ def test_mounts_and_the_network_are_there_again_and_folders_are_checked_anew(
     with names() as known:
         known.known = {"example.test": ["127.0.0.1"]}
         host = another()
-        policy = Policy(packages="none", mounts={"/data": vault}, network=[f"example.test:{web.port}"])
+        policy = Policy(
+            packages="none",
+            mounts={"/data": vault},
+            network=[f"{host}:{web.port}" for host in ("example.test", "127.0.0.1")],
+        )
         with Sandbox(engine, durable=True, policy=policy) as sandbox:
             identity = sandbox.id
             sandbox.run(LOOK).raise_for_status()
@@ -50,8 +54,8 @@ def test_mounts_and_the_network_are_there_again_and_folders_are_checked_anew(
         (tmp_path / "moved").rename(vault)
         with Sandbox.connect(identity) as again:
             ran = again.run("look(_args)", args=web.port)
-            assert (ran.value, ran.state) == (["mounted", "hello /a"], "restored")
-            refused = again.run("urllib.request.urlopen('http://evil.test/')")
+            assert (ran.error, ran.value, ran.state) == (None, ["mounted", "hello /a"], "restored")
+            refused = again.run("urlopen('http://evil.test/')")
             assert [denial.target for denial in refused.denials] == ["evil.test:80"]
             again.close()
     web.close()

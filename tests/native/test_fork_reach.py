@@ -51,7 +51,7 @@ def test_a_fork_reaches_what_its_parent_may_and_is_told_of_its_own_refusals(clos
     known.known = {"example.test": ["127.0.0.1"]}
     web = Web()
     closing.callback(web.close)
-    policy = Policy(packages="none", network=[f"example.test:{web.port}"])
+    policy = Policy(packages="none", network=[f"{host}:{web.port}" for host in ("example.test", "127.0.0.1")])
     parent = closing.enter_context(Sandbox("native", policy=policy))
     parent.run(CONNECT, args=web.port).raise_for_status()
     fork = closing.enter_context(parent.fork()[0])
@@ -93,7 +93,7 @@ def test_a_fork_has_the_mounts_of_its_parent_and_sees_what_changes(closing: Exit
     fork = closing.enter_context(parent.fork()[0])
     second = closing.enter_context(fork.fork()[0])
     for one in (fork, second, parent):
-        ran = one.run("[held.read().decode(), look()]")
+        ran = one.run("rest = held.read().decode(); held.close(); [rest, look()]")
         assert (ran.value, ran.state, one.restored) == (["e", [["prices.csv"], "apple", "EROFS"]], "kept", None)
     (vault / "prices.csv").unlink()
     (vault / "prices.csv").write_text("pear")
