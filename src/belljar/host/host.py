@@ -11,7 +11,7 @@ from functools import partial
 from belljar.engines.base import Engine, EngineHealth, KernelProcess, Spec
 from belljar.engines.registry import FACTORIES, Registry
 from belljar.errors import InvalidRequest, SandboxClosed, SandboxError, StartFailed
-from belljar.host.network import MOST_CONNECTIONS, MOST_REQUESTS, Network
+from belljar.host.network import Network
 from belljar.host.pool import Pool
 from belljar.host.session import Session
 from belljar.limits import Limits
@@ -47,7 +47,7 @@ class Host:
             able = [name for name in FACTORIES if asked <= self.registry.get(name).capabilities]
             advice = f"use engine={able[0]!r}" if able else "leave it out: no engine has all of it here"
             raise InvalidRequest(f"the {engine.name} engine has no {' or '.join(sorted(beyond))} here; {advice}")
-        network = Network(spec.policy, MOST_REQUESTS if engine.name == "wasm" else MOST_CONNECTIONS)
+        network = Network(spec.policy, engine.most_connections)
         spec = replace(spec, egress=network.egress)
         try:
             process, is_pooled = await self._process(engine, spec)

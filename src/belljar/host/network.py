@@ -17,15 +17,14 @@ if TYPE_CHECKING:
 
 MOST_DENIALS = 100  # a guest decides how many there are
 LONGEST_TEXT = 1000
-FEWEST_CONNECTIONS, MOST_CONNECTIONS, FOR_REFUSALS = 8, 256, 32
-MOST_REQUESTS = 64  # where this process holds the bodies that are on their way
+FEWEST_CONNECTIONS, FOR_REFUSALS = 8, 32
 SHARE = 64  # of the files that this process may open, one in so many
 
 
 class Network:
     """One sandbox's egress proxy and what was refused. What arrives between two runs is told by the later one."""
 
-    def __init__(self, policy: Policy, most_connections: int = MOST_CONNECTIONS) -> None:
+    def __init__(self, policy: Policy, most_connections: int) -> None:
         self._hosts = tuple(policy.network)
         self._most = _affordable(most_connections) if self._hosts else FOR_REFUSALS
         self._making: asyncio.Task[Egress] | None = None
