@@ -9,7 +9,9 @@ from typing import NoReturn
 
 import pytest
 
-from belljar import EngineUnavailable
+from belljar import EngineUnavailable, Policy
+from belljar.compose import LocalHost
+from belljar.engines.base import Engine
 
 
 @contextmanager
@@ -19,6 +21,14 @@ def required() -> Iterator[None]:
         yield
     except EngineUnavailable as unavailable:
         go_without(str(unavailable))
+
+
+def prepared(name: str, host: LocalHost) -> Engine:
+    """An engine of that host whose base environment is there already."""
+    engine = host.host.registry.get(name)
+    if not engine.is_prepared(Policy()):
+        go_without(f"the {name} engine is not prepared: `belljar packages sync --engine {name}`")
+    return engine
 
 
 def go_without(reason: str) -> NoReturn:

@@ -90,14 +90,18 @@ class BackgroundLoop:
 
 async def _deliver(coroutine: Coroutine[Any, Any, T], future: concurrent.futures.Future[T]) -> None:
     """See it through and tell the future, which its owner may have cancelled meanwhile."""
-    with contextlib.suppress(concurrent.futures.InvalidStateError):
-        try:
-            future.set_result(await coroutine)
-        except asyncio.CancelledError:
-            future.cancel()
-            raise
-        except BaseException as failure:  # not even SystemExit may end the loop that serves every sandbox
-            future.set_exception(failure)
+    try:
+        with contextlib.suppress(concurrent.futures.InvalidStateError):
+            try:
+                future.set_result(await coroutine)
+            except asyncio.CancelledError:
+                future.cancel()
+                raise
+            except BaseException as failure:  # not even SystemExit may end the loop that serves every sandbox
+                future.set_exception(failure)
+    finally:
+        if future.cancelled():
+            future.set_running_or_notify_cancel()  # wakes who waits for the end of what was cancelled
 
 
 async def _await_elsewhere(future: concurrent.futures.Future[T]) -> T:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests import engines
 from tests.shop import Shop, wheel
 
 from belljar import InvalidRequest, PackageError, Policy, Sandbox, compose
@@ -22,10 +23,7 @@ mostly_native = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module", params=["native", "wasm"])
 def engine(request: pytest.FixtureRequest, apart: LocalHost, native: None) -> str:
-    if not apart.host.registry.get(request.param).is_prepared(Policy()):
-        pytest.skip(f"the {request.param} engine is not prepared: `belljar packages sync --engine {request.param}`")
-    name: str = request.param
-    return name
+    return engines.prepared(request.param, apart).name
 
 
 @pytest.fixture(scope="module")

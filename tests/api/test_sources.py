@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests import engines
 from tests.forge import Forge, packed, project
 from tests.shop import Shop, wheel
 
@@ -56,10 +57,7 @@ def forge(tmp_path: Path, shop: Shop, apart: LocalHost, monkeypatch: pytest.Monk
 
 @pytest.fixture(params=["native", "wasm"])
 def engine(request: pytest.FixtureRequest, forge: Forge, apart: LocalHost, native: None) -> str:
-    if not apart.host.registry.get(request.param).is_prepared(Policy()):
-        pytest.skip(f"the {request.param} engine is not prepared: `belljar packages sync --engine {request.param}`")
-    name: str = request.param
-    return name
+    return engines.prepared(request.param, apart).name
 
 
 def test_a_repository_is_built_in_a_sandbox_and_installed(engine: str, forge: Forge, shop: Shop) -> None:

@@ -267,7 +267,7 @@ def test_ctrl_c_ends_a_waiting_script_and_everything_in_it():
         assert process.stdout.readline() == b"on\n"
         inside = descendants(process.pid)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=8)  # less than a wait that nobody wakes
     assert said.rstrip().endswith(b"KeyboardInterrupt")
     assert inside
     assert eventually(lambda: not any(os.path.exists(f"/proc/{each.pid}") for each in inside))

@@ -66,6 +66,7 @@ def test_only_denos_beneath_the_process_are_found(tmp_path: Path) -> None:
         shell.stdin.write("\n")
 
 
+@pytest.mark.long
 def test_plain_pyodide_boots_and_answers(plain: pyodide.PlainPyodide) -> None:
     assert pyodide.absent() is None
     with plain.started("2+2", '^"4"$') as pid:
@@ -78,6 +79,7 @@ def test_plain_pyodide_loads_pandas_from_wheels_and_describes_a_table(plain: pyo
     plain.run(CODE, "count.*mean.*max")
 
 
+@pytest.mark.long
 def test_a_wrong_answer_of_plain_pyodide_does_not_pass_for_a_slow_one(plain: pyodide.PlainPyodide) -> None:
     with pytest.raises(RuntimeError, match="4"):
         plain.run("2+2", "5")

@@ -39,13 +39,13 @@ def unhurried() -> Iterator[compose.LocalHost]:
 
 
 def pairs() -> list[Any]:
-    """Every engine with every case. A wasm sandbox takes half a second to start: `make test` takes each fourth there."""
+    """Every engine with every case. A wasm sandbox takes half a second to start: `make test` takes each eighth there."""
     return [
         pytest.param(
             engine,
             case,
             id=f"{engine}-{case.name}",
-            marks=[pytest.mark.long] if engine == "wasm" and number % 4 else [],
+            marks=[pytest.mark.long] if engine == "wasm" and number % 8 else [],
         )
         for engine in sorted(DIFFERENCES)
         for number, case in enumerate(CASES)
@@ -66,8 +66,8 @@ def test_conformance(engine: str, case: Case, unhurried: compose.LocalHost):
     def sandbox(limits: Limits) -> Sandbox:
         return Sandbox(engine, limits=limits, policy=Policy(packages=packages))
 
-    # A pool that keeps science sandboxes ready costs more than it saves here.
-    with compose.using(unhurried) if engine == "wasm" and case.needs else nullcontext():
+    # A pool that keeps wasm sandboxes ready costs more than it saves here.
+    with compose.using(unhurried) if engine == "wasm" else nullcontext():
         differences = run_case(sandbox, case)
     reason = DIFFERENCES[engine].get(case.name)
     if reason is None:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests import engines
 from tests.shop import Files, Shop, source, wheel
 
 from belljar.compose import LocalHost
@@ -34,10 +35,7 @@ mostly_native = pytest.mark.parametrize(
 
 @pytest.fixture(params=["native", "wasm"])
 def engine(request: pytest.FixtureRequest, apart: LocalHost) -> Engine:
-    found = apart.host.registry.get(request.param)
-    if not found.is_prepared(Policy()):
-        pytest.skip(f"the {request.param} engine is not prepared: `belljar packages sync --engine {request.param}`")
-    return found
+    return engines.prepared(request.param, apart)
 
 
 @pytest.fixture

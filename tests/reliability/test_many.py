@@ -39,9 +39,11 @@ def baseline(native: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 def fill_pool() -> None:
     here = compose.local_host()
-    here.background.wait(here.host.ready("native", compose.base_environment("native")))
+    environment = compose.base_environment("native")
+    here.background.wait(here.host.ready("native", environment))
     engine: Any = here.host.registry.get("native")
-    assert eventually(lambda: all(reserve.ready == reserve.size for reserve in engine._reserves.values()))
+    reserve = engine._reserves[environment.digest]
+    assert eventually(lambda: reserve.ready == reserve.size)
 
 
 def use_once() -> None:

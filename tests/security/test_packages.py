@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests import engines
 from tests.shop import Shop, source, wheel
 
 from belljar import InvalidRequest, PackageError, Policy, Sandbox
@@ -28,10 +29,7 @@ mostly_native = pytest.mark.parametrize(
 
 @pytest.fixture(params=["native", "wasm"])
 def engine(request: pytest.FixtureRequest, shop: Shop, apart: LocalHost, native: None) -> str:
-    if not apart.host.registry.get(request.param).is_prepared(Policy()):
-        pytest.skip(f"the {request.param} engine is not prepared: `belljar packages sync --engine {request.param}`")
-    name: str = request.param
-    return name
+    return engines.prepared(request.param, apart).name
 
 
 def test_p01_p02_an_option_address_or_path_never_reaches_a_client(

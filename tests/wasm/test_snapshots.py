@@ -91,6 +91,7 @@ def answers(sandbox: Sandbox) -> list[object]:
     return told
 
 
+@pytest.mark.long
 def test_booting_plainly_gives_the_same_answers_but_draws_differently(wasm: Sandbox, booting: Callable[..., Runtime]):
     draw = "import random, uuid, os\n[random.random(), str(uuid.uuid4()), os.urandom(4).hex()]"
     from_snapshot = answers(wasm)

@@ -209,6 +209,7 @@ class Engine(Protocol):
 
     name: str
     capabilities: frozenset[str]  # of a policy, what it can enforce: "network", "mounts"
+    most_connections: int  # to allowed hosts, at once, of one sandbox
 
     def environment(self, policy: Policy, progress: Progress | None = None, python: str | None = None) -> Environment:
         """What a sandbox with this policy imports from; prepared first when it must be, which takes long. Blocks.

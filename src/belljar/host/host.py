@@ -61,7 +61,7 @@ class Host:
             able = [name for name in FACTORIES if asked <= self.registry.get(name).capabilities]
             advice = f"use engine={able[0]!r}" if able else "leave it out: no engine has all of it here"
             raise InvalidRequest(f"the {engine.name} engine has no {' or '.join(sorted(beyond))} here; {advice}")
-        network = Network.of(engine.name, spec.policy)
+        network = Network(spec.policy, engine.most_connections)
         spec = replace(spec, egress=network.egress)
         try:
             process, is_pooled = await self._process(engine, spec)

@@ -17,15 +17,14 @@ if TYPE_CHECKING:
 
 MOST_DENIALS = 100  # a guest decides how many there are
 LONGEST_TEXT = 1000
-FEWEST_CONNECTIONS, MOST_CONNECTIONS, FOR_REFUSALS = 8, 256, 32
-MOST_REQUESTS = 64  # where this process holds the bodies that are on their way
+FEWEST_CONNECTIONS, FOR_REFUSALS = 8, 32
 SHARE = 64  # of the files that this process may open, one in so many
 
 
 class Network:
     """One sandbox's egress proxy and what was refused. What arrives between two runs is told by the later one."""
 
-    def __init__(self, policy: Policy, most_connections: int = MOST_CONNECTIONS) -> None:
+    def __init__(self, policy: Policy, most_connections: int) -> None:
         self._hosts = tuple(policy.network)
         self._most = _affordable(most_connections) if self._hosts else FOR_REFUSALS
         self._making: asyncio.Task[Egress] | None = None
@@ -33,11 +32,6 @@ class Network:
         self._closed = False
         if self._hosts:  # it will be wanted, and a mistake in the list is to be told: meanwhile the sandbox starts
             self._begin()
-
-    @classmethod
-    def of(cls, engine: str, policy: Policy) -> Network:
-        """That of a sandbox, with as many connections as its engine can afford."""
-        return cls(policy, MOST_REQUESTS if engine == "wasm" else MOST_CONNECTIONS)
 
     async def egress(self) -> Egress:
         """The sandbox's only way out. Its modules are imported off the loop, at the first use in this process.

@@ -239,7 +239,7 @@ class Session:
 
     async def _forked(self, spec: Spec) -> Session:
         """One of them, with a way out of its own: the same list, and its denials are told by its own Executions."""
-        network = Network.of(self.engine_name, spec.policy)
+        network = Network(spec.policy, self.engine.most_connections)
         spec = replace(spec, egress=network.egress)
         try:
             process, left = await self.engine.fork(self.process, spec)

@@ -13,6 +13,7 @@ from belljar.packages.environment import Environment
 from belljar.packages.wheels import module_of
 
 FACTS = "layer.json"
+MOST_RECORD_BYTES = 16 << 20
 STANDARD = sys.stdlib_module_names | {"annotationlib", "compression"}  # the sandbox's Python may be newer than ours
 
 
@@ -44,6 +45,8 @@ def recorded_modules(site: Path) -> dict[str, str]:
 
     found: dict[str, str] = {}
     for record in sorted(site.glob("*.dist-info/RECORD")):
+        if record.stat().st_size > MOST_RECORD_BYTES:
+            continue
         name = normal(record.parent.name.removesuffix(".dist-info").rpartition("-")[0])
         for line in record.read_text("utf-8", "replace").splitlines():
             place = line.partition(",")[0].strip('"')

@@ -35,6 +35,7 @@ class NativeEngine:
 
     name = NAME
     capabilities: frozenset[str] = frozenset({"network", "mounts"})
+    most_connections = 256
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

@@ -52,7 +52,7 @@ class Reserve:
 
     def refill_soon(self) -> None:
         """Make what is missing, one at a time, in the background."""
-        if not self._is_due and len(self._keepers) < self.size:
+        if not self._is_due and self.ready < self.size:
             self._is_due = True
             asyncio.get_running_loop().call_later(REFILL_AFTER_S, self._begin_refill)
 
@@ -71,6 +71,9 @@ class Reserve:
             self._refill = asyncio.get_running_loop().create_task(self._make_missing())
 
     async def _make_missing(self) -> None:
+        for keeper in [keeper for keeper in self._keepers if not keeper.alive]:
+            self._keepers.remove(keeper)
+            await _discard(keeper)
         with contextlib.suppress(StartFailed, OSError):  # a sandbox that somebody waits for will say why
             while len(self._keepers) < self.size:
                 group = self.hierarchy.make(str(uuid.uuid4()), self._limits) if self.hierarchy else None

@@ -48,6 +48,7 @@ class WasmEngine:
 
     name = NAME
     capabilities: frozenset[str] = frozenset({"network", "mounts"} if IS_POSSIBLE else {"network"})
+    most_connections = 64  # this process holds the bodies that are on their way
 
     def __init__(self, settings: Settings, confinement: Confinement | None) -> None:
         self.settings = settings
