@@ -13,7 +13,7 @@ SRC = Path(__file__).parent.parent / "src"
 LAYERS = [
     {"surfaces"},
     {"attacks"},
-    {"sandbox", "files", "options"},
+    {"sandbox", "async_sandbox", "files", "grants", "options"},
     {"compose"},
     {"host", "headstart"},
     {"engines"},

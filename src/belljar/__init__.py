@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from belljar.async_sandbox import AsyncSandbox
     from belljar.errors import (
         CheckpointRefused,
         DiskFull,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from belljar.execution import Execution, Result
     from belljar.limits import Limits
     from belljar.policy import Policy
-    from belljar.sandbox import AsyncSandbox, Sandbox
+    from belljar.sandbox import Sandbox
     from belljar.state.checkpoint import Checkpoint, CheckpointReport
 
 __version__ = "0.1.0"
@@ -63,7 +64,7 @@ __all__ = [
 ]
 _HOMES = {
     "Sandbox": "sandbox",
-    "AsyncSandbox": "sandbox",
+    "AsyncSandbox": "async_sandbox",
     "Limits": "limits",
     "Policy": "policy",
     "Execution": "execution",

@@ -17,8 +17,8 @@ from belljar.errors import FileError, FileMissing, InvalidRequest, PathRefused, 
 from belljar.options import Content
 
 if TYPE_CHECKING:
+    from belljar.async_sandbox import AsyncSandbox
     from belljar.host.session import Session
-    from belljar.sandbox import AsyncSandbox
 
 T = TypeVar("T")
 
