@@ -17,6 +17,7 @@ from belljar.errors import InvalidRequest, SandboxClosed
 from belljar.execution import Completion, Execution, Variable
 from belljar.files import AsyncFiles, checked_files
 from belljar.grants import checked_policy, checked_requirements
+from belljar.host import inquiries
 from belljar.host.session import Run, Session
 from belljar.host.supply import check_allowed
 from belljar.limits import BOUNDS, Limits
@@ -159,11 +160,11 @@ class AsyncSandbox:
         at = len(code) if cursor is None else cursor
         if type(at) is not int or not 0 <= at <= len(code):
             raise InvalidRequest(f"cursor must be from 0 to {len(code)}, not {at!r}")
-        return await self._there(lambda session: session.complete(code, at), changes=False)
+        return await self._there(lambda session: inquiries.complete(session, code, at), changes=False)
 
     async def variables(self) -> list[Variable]:
         """The variables that there are, described without running their code."""
-        return await self._there(lambda session: session.variables(), changes=False)
+        return await self._there(inquiries.variables, changes=False)
 
     async def checkpoint(self, name: str | None = None) -> Checkpoint:
         """Save the variables and the files. The Checkpoint says what was saved, and what could not be and why.

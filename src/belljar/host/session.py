@@ -8,14 +8,15 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from belljar.engines import exits
 from belljar.engines.base import Engine, Event, KernelExited, KernelProcess, OnEvent, Spec, ignore
 from belljar.errors import HostBusy, PackageError, SandboxClosed, SandboxError, StartFailed
-from belljar.execution import Completion, Execution, ExecutionError, State, Usage, Variable
+from belljar.execution import Execution, ExecutionError, State, Usage
 from belljar.host.network import Network
 from belljar.host.recorder import RESULTS_BYTES, Recorder
+from belljar.host.stop import GRACE_S, Stop, climb
 from belljar.host.supply import Supply
 from belljar.host.text import plain
 from belljar.packages.environment import Environment
@@ -25,13 +26,9 @@ if TYPE_CHECKING:
     from belljar.host.journal import Journal
     from belljar.host.life import Life
 
-_NONE = type(None)
 _MODULE = re.compile(r"No module named '([^']{1,200})'")
-StoppedBy = Literal["deadline", "caller", "listener"]
 Built = Callable[[Environment, Sequence[str]], Awaitable[list[str]]]  # requirements whose addresses are files here
 
-GRACE_S = 1.0
-MAX_ROWS = 10_000
 MAX_ENTRIES = 10_000
 MAX_LEFT = 200
 CLOCK_STEP_S = 0.01  # the clock that stamps files goes in steps
@@ -50,14 +47,6 @@ class Run:
     files: Mapping[str, bytes] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
     cwd: str | None = None
-
-
-@dataclass
-class Stop:
-    """Who ended a run before its time, and the steps that are taken for it."""
-
-    by: StoppedBy | None = None
-    ladder: asyncio.Task[None] | None = None
 
 
 class Session:
@@ -86,9 +75,8 @@ class Session:
         self.origin: str | None = None  # the id of the checkpoint that was last made of it, or that it comes from
         self.restored: str | None = None  # the same, of one that was given a checkpoint
         self._left_behind: str | None = None  # what a live fork does not have of its parent, until it was told
-        self._is_running = False
         self.is_set_up = False
-        self._stop = Stop()
+        self._stop: Stop | None = None  # of the run that is on
         self._supply = Supply(self)
 
     @property
@@ -168,8 +156,8 @@ class Session:
 
     async def interrupt(self) -> None:
         """Stop the code that runs now, if any; its Execution says `cancelled`."""
-        if self._is_running:
-            await asyncio.shield(self._begin_stop("caller"))
+        if self._stop is not None:
+            await asyncio.shield(self._stop.begin("caller"))
 
     async def reset(self) -> None:
         """Forget every variable; the workspace stays."""
@@ -256,20 +244,7 @@ class Session:
         try:
             await asyncio.wait_for(self.process.idle(), GRACE_S)
         except TimeoutError:
-            await asyncio.shield(self._climb())
-
-    async def complete(self, code: str, cursor: int) -> list[Completion]:
-        """Ways to go on from the cursor."""
-        done = await self.ask({"type": "complete", "code": code, "cursor": cursor})
-        rows = _rows(done.get("completions"), {"text": (str,), "start": (int,), "end": (int,), "type": (str,)})
-        return [Completion(**row) for row in rows if 0 <= row["start"] <= row["end"] <= len(code)]
-
-    async def variables(self) -> list[Variable]:
-        """The names that user code made."""
-        done = await self.ask({"type": "variables"})
-        kinds = {"name": (str,), "type": (str,), "preview": (str, _NONE), "size": (int, _NONE), "shape": (list, _NONE)}
-        rows = _rows(done.get("variables"), kinds)
-        return [Variable(**row) for row in rows if all(type(side) is int for side in row["shape"] or [])]
+            await asyncio.shield(climb(self.process))
 
     def tell_start(self, is_restored: bool, text: str) -> None:
         """What the first Execution says about the state that it found."""
@@ -301,28 +276,26 @@ class Session:
         if run.args:
             request["args"] = run.args[0]
         before = self.process.sample()
-        stop = self._stop = Stop()
-        recorder.on_failure = lambda: self._begin_stop("listener")
+        stop = self._stop = Stop(self.process, run.timeout_s)
+        recorder.on_failure = lambda: stop.begin("listener")
         recorder.on_denial = self.network.note_event
         started, began = time.perf_counter(), time.time()
-        self._is_running = True
-        deadline = loop.call_later(run.timeout_s, self._begin_stop, "deadline")
+        deadline = loop.call_later(run.timeout_s, stop.begin, "deadline")
         try:
             done = await self.process.request(request, recorder)
         except KernelExited as ended:
-            self._tell_end(ended, execution, run)
+            self._tell_end(ended, execution, stop)
         except asyncio.CancelledError:
-            await asyncio.shield(self._begin_stop("caller"))
+            await asyncio.shield(stop.begin("caller"))
             raise
         else:
             recorder.finish(done)
             if stop.by == "deadline" or (stop.by is not None and done.get("interrupted") is True):
-                _tell_stop(execution, run, stop.by)
+                stop.tell(execution, killed=False)
         finally:
             deadline.cancel()
-            if stop.ladder is not None:  # what is being killed must be gone before the next run begins
-                await asyncio.shield(stop.ladder)
-            self._is_running = False
+            await stop.settled()
+            self._stop = None
         execution.denials = self.network.take_denials()
         self._check_open()
         _raise_failure(recorder)
@@ -348,32 +321,10 @@ class Session:
             reason = self._supply.reasons.get(name.partition(".")[0])
             error.hint = reason or await self.engine.explain_import(name, self.spec.environment, self.spec.policy)
 
-    def _begin_stop(self, by: StoppedBy) -> asyncio.Task[None]:
-        """Stop the run, unless that has begun."""
-        if self._stop.ladder is None:
-            self._stop.by = by
-            self._stop.ladder = asyncio.get_running_loop().create_task(self._climb())
-        return self._stop.ladder
-
-    async def _climb(self) -> None:
-        """The ladder: interrupt, which keeps the state, then kill, which does not."""
-        for _ in range(2):  # the first may come before the kernel has even read the request, and count for nothing
-            await self.process.interrupt()
-            try:
-                await asyncio.wait_for(self.process.idle(), GRACE_S / 2)
-            except TimeoutError:
-                continue
-            return
-        await self.process.kill()
-
-    def _tell_end(self, ended: KernelExited, execution: Execution, run: Run) -> None:
+    def _tell_end(self, ended: KernelExited, execution: Execution, stop: Stop) -> None:
         """The kernel is gone: by our own hand at the deadline or a cancel, or by itself."""
-        if self._stop.by == "deadline":
-            execution.status, execution.error = "timeout", exits.timed_out(run.timeout_s, killed=True)
-            execution.exit_code = exits.TIMEOUT_EXIT
-        elif self._stop.by is not None:
-            execution.status, execution.error = "cancelled", exits.cancelled(killed=True)
-            execution.exit_code = exits.CANCELLED_EXIT
+        if stop.by is not None:
+            stop.tell(execution, killed=True)
         else:
             execution.status, execution.error, execution.exit_code = exits.explain(ended.exit, self.spec.limits)
         assert execution.error is not None
@@ -420,10 +371,10 @@ class Session:
             self._lost = exits.explain(ended.exit, self.spec.limits)[1].value
             raise SandboxError(f"the sandbox's Python ended while it was asked: {self._lost}") from None
         except TimeoutError:
-            await asyncio.shield(self._climb())
+            await asyncio.shield(climb(self.process))
             raise SandboxError("the sandbox did not answer in time; try again, or reset it") from None
         except asyncio.CancelledError:
-            await asyncio.shield(self._climb())
+            await asyncio.shield(climb(self.process))
             raise
 
     async def _supply_for(self, run: Run) -> tuple[list[str], ExecutionError | None]:
@@ -455,34 +406,9 @@ def configuration(process: KernelProcess, spec: Spec, warm: bool) -> dict[str, A
     }
 
 
-def _tell_stop(execution: Execution, run: Run, by: StoppedBy) -> None:
-    """The code was stopped and the kernel lives: the traceback says where it was."""
-    where = execution.error
-    traceback, line = (where.traceback, where.line) if where else ("", None)
-    if by == "deadline":
-        execution.status = "timeout"
-        execution.error = exits.timed_out(run.timeout_s, killed=False, traceback=traceback, line=line)
-        execution.exit_code = exits.TIMEOUT_EXIT
-    else:
-        execution.status = "cancelled"
-        execution.error = exits.cancelled(killed=False, traceback=traceback, line=line)
-        execution.exit_code = exits.CANCELLED_EXIT
-
-
 def _raise_failure(recorder: Recorder) -> None:
     """What the caller's on_event raised; the run was stopped for it."""
     if isinstance(recorder.failure, Exception):
         raise recorder.failure
     if recorder.failure is not None:
         raise SandboxError(f"on_event raised {type(recorder.failure).__name__}") from recorder.failure
-
-
-def _rows(given: object, kinds: dict[str, tuple[type, ...]]) -> list[dict[str, Any]]:
-    """Rows that came from inside, with exactly these fields of exactly these types; odd ones are left out."""
-    if not isinstance(given, list):
-        return []
-    return [
-        {name: row.get(name) for name in kinds}
-        for row in given[:MAX_ROWS]
-        if isinstance(row, dict) and all(type(row.get(name)) in types for name, types in kinds.items())
-    ]
