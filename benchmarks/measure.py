@@ -20,7 +20,7 @@ class Effort:
 
 
 QUICK = Effort(rounds=3, discarded=1, seconds=1.0, idle=4)
-FULL = Effort(rounds=20, discarded=2, seconds=5.0, idle=20)
+FULL = Effort(rounds=20, discarded=2, seconds=5.0, idle=200)
 
 
 @dataclass(frozen=True)

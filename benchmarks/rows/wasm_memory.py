@@ -17,13 +17,13 @@ PEERS = 2  # each takes seconds to start and they are all alike
 
 def measure_bare(effort: Effort, stage: ExitStack) -> Row:
     """Python alone."""
-    figures = _ours(BARE, "2+2", effort.idle), _peers("2+2", min(effort.idle, PEERS), stage)
+    figures = _ours(BARE, "2+2", _count(effort)), _peers("2+2", min(_count(effort), PEERS), stage)
     return Row("wasm-memory", f"{_title(effort)}, no packages", figures, unit="MB")
 
 
 def measure_science(effort: Effort, stage: ExitStack) -> Row:
     """A default sandbox, with pandas imported."""
-    figures = _ours(Policy(), CODE, effort.idle), _peers(f"{CODE}; 2+2", min(effort.idle, PEERS), stage)
+    figures = _ours(Policy(), CODE, _count(effort)), _peers(f"{CODE}; 2+2", min(_count(effort), PEERS), stage)
     return Row("wasm-memory-pandas", f"{_title(effort)}, with pandas", figures, unit="MB")
 
 
@@ -45,7 +45,7 @@ def denos(root: int) -> set[int]:
 
 
 def _title(effort: Effort) -> str:
-    return f"wasm: private memory of an idle sandbox, {effort.idle} at once, all answering"
+    return f"wasm: private memory of an idle sandbox, {_count(effort)} at once, all answering"
 
 
 def _ours(policy: Policy, code: str, count: int) -> Figure:

@@ -11,6 +11,7 @@ from belljar.errors import ExecutionFailed
 Status = Literal["ok", "error", "timeout", "out_of_memory", "cancelled", "crashed"]
 State = Literal["kept", "restored", "reset"]
 
+OUTPUT_FOLDER = ".belljar/output"  # in the workspace: all that a run printed, when that was over its cap
 TABLE_MIME = "application/vnd.belljar.table+json"
 _FIELDS_BY_MIME = {
     "text/plain": "text",

@@ -8,11 +8,12 @@ from __future__ import annotations
 import functools
 import io
 import pickle
+import re
 import sys
 from importlib import import_module
-from types import CellType, CodeType, FunctionType
+from types import CellType, CodeType, FunctionType, ModuleType
 
-from belljar_kernel import travelling
+from belljar_kernel import source, travelling
 from belljar_kernel.classes import named_tuple, set_class, taken_apart
 
 TYPE_CHECKING = False
@@ -25,6 +26,7 @@ _files = (io.TextIOWrapper, io.BufferedReader, io.BufferedWriter, io.BufferedRan
 _Cached = type(functools.lru_cache(len))
 _OF_ONE_VERSION = ("__annotations__", "__annotate_func__", "__annotations_cache__", "__static_attributes__",
                    "__firstlineno__", "__classdictcell__")  # fmt: skip
+_DOTTED = re.compile(r"\b[^\W\d]\w*(?:\.\w+)+")
 _namespace: dict[str, Any] = {}
 
 
@@ -42,10 +44,13 @@ class StatePickler(_cloudpickle.Pickler):  # type: ignore[misc]
     def __init__(self, file: Any, namespace: dict[str, Any]) -> None:
         super().__init__(file, PROTOCOL)
         self._namespace = namespace
+        self._imported: frozenset[str] | None = None
 
     def reducer_override(self, value: Any) -> Any:
         """How to keep a value that pickle has no way of its own for, or not a good one."""
         kind = type(value)
+        if kind is ModuleType and _cloudpickle._should_pickle_by_reference(value):
+            return make_module, (value.__name__, self._submodules(value.__name__))
         if kind is CodeType:
             return travelling.reduced(value)
         if kind is _Placed:
@@ -76,6 +81,13 @@ class StatePickler(_cloudpickle.Pickler):  # type: ignore[misc]
             return None
         return None if _cloudpickle._should_pickle_by_reference(function) else module
 
+    def _submodules(self, package: str) -> tuple[str, ...]:
+        """The modules beneath a package that the code has named: `import xml.etree` binds `xml` alone."""
+        if self._imported is None:
+            lines = (line for text in source.all_texts().values() for line in text.splitlines() if "import" in line)
+            self._imported = frozenset(name for line in lines for name in _DOTTED.findall(line) if name in sys.modules)
+        return tuple(sorted(name for name in self._imported if name.startswith(f"{package}.")))
+
 
 def load(file: Any, namespace: dict[str, Any]) -> Any:
     """What StatePickler wrote. Runs what it was told to run: only ever inside a sandbox."""
@@ -101,6 +113,16 @@ def set_function(function: Any, state: dict[str, Any]) -> None:
     for name, value in state.items():
         if name != "__type_params__" or sys.version_info >= (3, 12):
             setattr(function, name, value)
+
+
+def make_module(name: str, submodules: tuple[str, ...]) -> ModuleType:
+    """A module, and what was imported beneath it as far as it is there."""
+    for submodule in submodules:
+        try:
+            import_module(submodule)
+        except ImportError:
+            pass
+    return import_module(name)
 
 
 def make_cached(function: FunctionType, parameters: dict[str, Any]) -> Any:

@@ -142,9 +142,48 @@ def test_usage_is_plausible(sandbox: Sandbox):
     assert idle.cpu_s < idle.wall_s / 2  # sleeping is not working
 
 
-def test_output_over_the_cap_is_dropped_and_said():
+def test_output_over_the_cap_is_cut_and_whole_in_a_file():
     with Sandbox(limits=Limits(output_mb=0.01)) as sandbox:
         ran = sandbox.run("print('é' * 20_000)\nimport sys\nprint('x', file=sys.stderr)\n7")
         assert (ran.status, ran.truncated, ran.value) == ("ok", True, 7)
         assert 0 < len((ran.stdout + ran.stderr).encode()) <= 10_485
-        assert not sandbox.run("print('short')").truncated
+        assert [(file.path, file.size, file.mime) for file in ran.files] == [
+            (".belljar/output/run-1.stdout.txt", 40_001, "text/plain"),
+            (".belljar/output/run-1.stderr.txt", 2, "text/plain"),
+        ]
+        assert sandbox.files.read(ran.files[0].path).decode() == "é" * 20_000 + "\n"
+        assert sandbox.files.read(ran.files[1].path) == b"x\n"
+        short = sandbox.run("print('short')")
+        assert (short.truncated, short.files) == (False, [])
+
+
+def test_only_the_last_output_over_the_cap_is_kept_and_only_so_much_of_it():
+    with Sandbox(limits=Limits(output_mb=0.01, disk_mb=8)) as sandbox:
+        sandbox.run("print('x' * 20_000)")
+        ran = sandbox.run("for _ in range(4): print('y' * 1_000_000)")
+        (file,) = ran.files
+        assert [entry.path for entry in sandbox.files.list(".belljar/output")] == [file.path]
+        content = sandbox.files.read(file.path)
+        assert content.endswith(b"y\n[what came after 2 MB more was dropped]\n")
+        assert len(content) == file.size < 2_200_000
+
+
+def test_output_that_has_no_room_in_the_workspace_is_dropped():
+    with Sandbox(limits=Limits(output_mb=0.01, disk_mb=8)) as sandbox:
+        ran = sandbox.run("n = open('full', 'wb').write(bytes(7_900_000))\nprint('x' * 1_000_000)")
+        assert (ran.status, ran.truncated, [file.path for file in ran.files]) == ("ok", True, ["full"])
+
+
+def test_a_flood_that_had_to_be_killed_is_in_the_file_too():
+    with Sandbox(limits=Limits(output_mb=0.01)) as sandbox:
+        code = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('z' * 50_000, flush=True)\nwhile True: pass"
+        ran = sandbox.run(code, timeout=1)
+        assert (ran.status, ran.state) == ("timeout", "reset")
+        assert sandbox.files.read(ran.files[0].path) == b"z" * 50_000 + b"\n"
+
+
+def test_links_of_the_code_do_not_lead_its_output_elsewhere():
+    with Sandbox(limits=Limits(output_mb=0.01)) as sandbox:
+        ran = sandbox.run("import os\nos.mkdir('mine'); os.symlink('mine', '.belljar')\nprint('x' * 20_000)")
+        assert (ran.status, ran.truncated, ran.files) == ("ok", True, [])
+        assert sandbox.files.list("mine") == []

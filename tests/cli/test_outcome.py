@@ -54,6 +54,6 @@ def test_everything_out_of_the_ordinary_is_told_without_steering_the_terminal():
     assert outcome.remarks(execution, Limits()) == [
         "running without cgroup memory, as the operator allowed",
         "refused network evil\\x1b]0;x\\x07 (no network); allow it with --net evil",
-        "output over 1 MB was dropped; write it to a file in /workspace and fetch it with --out DIR",
+        "output over 1 MB is not shown; write it to a file in /workspace, which --out DIR fetches",
         "crashed: SIGSEGV",
     ]

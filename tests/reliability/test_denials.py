@@ -19,7 +19,7 @@ def denial(number: int) -> Denial:
 
 
 def test_denials_are_kept_once_in_order_and_up_to_a_hundred():
-    kept = Network(Policy())
+    kept = Network(Policy(), 8)
     for number in [*range(150), *range(150)]:
         kept.note(denial(number))
     assert kept.take_denials() == [denial(number) for number in range(100)]
@@ -27,7 +27,7 @@ def test_denials_are_kept_once_in_order_and_up_to_a_hundred():
 
 
 def test_what_a_kernel_reports_is_checked_cut_and_marked():
-    kept = Network(Policy())
+    kept = Network(Policy(), 8)
     for event in (
         {},
         {"kind": 1, "target": "x"},
@@ -40,13 +40,13 @@ def test_what_a_kernel_reports_is_checked_cut_and_marked():
 
 def test_a_proxy_is_made_once_for_all_who_ask_and_closed_for_good():
     async def story() -> None:
-        made = Network(Policy(network=["example.org"]))
+        made = Network(Policy(network=["example.org"]), 8)
         one, other = await asyncio.gather(made.egress(), made.egress())
         assert one is other
         await made.close()
         with pytest.raises(SandboxClosed):
             await one.fetch("GET", "http://example.org/")
-        late = Network(Policy())
+        late = Network(Policy(), 8)
         await late.close()
         with pytest.raises(SandboxClosed):
             await (await late.egress()).fetch("GET", "http://example.org/")
@@ -56,7 +56,7 @@ def test_a_proxy_is_made_once_for_all_who_ask_and_closed_for_good():
 
 def test_a_list_with_a_mistake_is_told_to_whoever_asks_for_the_proxy():
     async def story() -> None:
-        made = Network(Policy(network=["http://"]))
+        made = Network(Policy(network=["http://"]), 8)
         with pytest.raises(InvalidRequest):
             await made.egress()
         await made.close()

@@ -157,15 +157,15 @@ while True:
 """
 
 
-def test_a_host_killed_at_any_moment_loses_the_last_two_runs_at_most_and_leaves_nothing_torn(
+def test_a_host_killed_at_any_moment_loses_the_last_run_at_most_and_leaves_nothing_torn(
     state_dir: Path, next_host: LocalHost
 ):
     words, told = [], 0
     for seconds in (0.7, 0.05, 0.43):
         with subprocess.Popen([sys.executable, "-c", COUNTS, *words], stdout=subprocess.PIPE, text=True) as host:
             name, found = host.stdout.readline().split()
-            # One more when it was killed before it could say so; two less on a disk that is slower than the runs.
-            assert told - 2 <= int(found) <= told + 1
+            # One more when it was killed before it could say so, one less when it had only just ended.
+            assert told - 1 <= int(found) <= told + 1
             told = int(host.stdout.readline())
             time.sleep(seconds)
             host.kill()
@@ -174,5 +174,5 @@ def test_a_host_killed_at_any_moment_loses_the_last_two_runs_at_most_and_leaves_
     sandbox = Sandbox.connect(name)
     inside, written = sandbox.run("[n, int(open('n').read())]").value
     assert inside == written
-    assert told - 2 <= inside <= told + 1
+    assert told - 1 <= inside <= told + 1
     sandbox.close()

@@ -10,6 +10,7 @@ import pytest
 
 from belljar.engines.channel import MAX_FRAME, BrokenProtocol, FrameReader, decode
 from belljar.execution import Execution
+from belljar.host.overflow import Overflow
 from belljar.host.recorder import RESULTS_BYTES, Recorder
 
 
@@ -99,7 +100,7 @@ def test_any_value_in_a_result_gives_a_sane_execution():
             {"data": {"application/vnd.belljar.table+json": value, "text/html": "x"}, "metadata": {"x": value}},
         ):
             execution = Execution()
-            Recorder(execution, 1000, None)({"type": "result", "id": 1, **event})
+            Recorder(execution, 1000, Overflow(1), None)({"type": "result", "id": 1, **event})
             check(execution)
 
 
@@ -111,7 +112,7 @@ def test_a_value_that_is_too_large_is_left_out():
 
 def test_results_beyond_their_cap_are_left_out():
     execution = Execution()
-    recorder = Recorder(execution, 1000, None)
+    recorder = Recorder(execution, 1000, Overflow(1), None)
     for _ in range(5):
         recorder({"type": "result", "id": 1, "data": {"text/plain": "x" * (RESULTS_BYTES // 3)}, "metadata": {}})
     assert len(execution.results) <= 3
@@ -120,7 +121,7 @@ def test_results_beyond_their_cap_are_left_out():
 
 def finished(done: dict[str, object]) -> Execution:
     execution = Execution()
-    Recorder(execution, 1000, None).finish({"type": "done", "id": 1, **done})
+    Recorder(execution, 1000, Overflow(1), None).finish({"type": "done", "id": 1, **done})
     return execution
 
 

@@ -22,7 +22,7 @@ USED = [2.0, 3.0, ["x", "y", "z"], "[2024, 2024, 2024]", 15, 8.0, 4, 4, True]
 STRUCTURES = """
 from dataclasses import dataclass, field
 from typing import NamedTuple
-import enum
+import enum, wsgiref.simple_server
 @dataclass
 class D:
     a: int
@@ -48,6 +48,7 @@ exec("def made(): return 1")
 open("f.txt", "w").write("text")
 """
 USES_STRUCTURES = (
-    "[repr(d), d.size(), repr(D(5)), n.both(), type(n) is N, c is C.RED, up(), alias is shared, open('f.txt').read()]"
+    "[repr(d), d.size(), repr(D(5)), n.both(), type(n) is N, c is C.RED, up(), alias is shared, open('f.txt').read(),"
+    " wsgiref.simple_server.__name__]"
 )
-USED_STRUCTURES = ["D(a=1, b=[2])", 1, "D(a=5, b=[])", "4b", True, True, 2, True, "text"]
+USED_STRUCTURES = ["D(a=1, b=[2])", 1, "D(a=5, b=[])", "4b", True, True, 2, True, "text", "wsgiref.simple_server"]

@@ -124,11 +124,9 @@ class Life:
     async def save_first(self) -> None:
         """Before a run, within its turn: what the one before did leaves the sandbox.
 
-        That it is written is not waited for, but what was taken earlier is: one state at a time is on its way.
+        That it is written is waited for at the end of the run: one state at a time is on its way.
         """
-        if self._writes:
-            await asyncio.wait(self._writes, timeout=SLOW_DISK_S)
-        if self._writes:
+        if not await self.written():
             return  # the disk is too slow for the runs; it is saved with what comes next
         try:
             taken = await self._take()
@@ -137,6 +135,15 @@ class Life:
             return
         if taken is not None:
             self._begin_write(taken).add_done_callback(self._tell_end)
+
+    async def written(self) -> bool:
+        """Wait until the states that have left the sandbox are on the disk, but not for ever; whether they are.
+
+        Who is told the end of a run may rely on the runs before it.
+        """
+        if self._writes:
+            await asyncio.wait(self._writes, timeout=SLOW_DISK_S)
+        return not self._writes
 
     async def settle(self) -> None:
         """Return when everything is saved that can be.

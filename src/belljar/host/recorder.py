@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from belljar.engines.base import Event, Listing, OnEvent, ignore
 from belljar.execution import ChangedFile, Execution, ExecutionError, Result
+from belljar.host.overflow import Overflow
 
 RESULTS_BYTES = 16 << 20
 VALUE_BYTES = 1 << 20
@@ -22,8 +23,9 @@ CODES = frozenset({
 class Recorder:
     """Collects one run."""
 
-    def __init__(self, execution: Execution, output_bytes: int, on_event: OnEvent | None) -> None:
+    def __init__(self, execution: Execution, output_bytes: int, overflow: Overflow, on_event: OnEvent | None) -> None:
         self.execution = execution
+        self._overflow = overflow
         self._output_left = output_bytes
         self._results_left = RESULTS_BYTES
         self._pass_on = on_event
@@ -74,7 +76,9 @@ class Recorder:
         size = len(text.encode("utf-8", "surrogatepass"))
         if size > self._output_left:
             self.execution.truncated = True
-            text = text.encode("utf-8", "surrogatepass")[: self._output_left].decode("utf-8", "ignore")
+            whole = text
+            text = whole.encode("utf-8", "surrogatepass")[: self._output_left].decode("utf-8", "ignore")
+            self._overflow.add(event["type"], whole[len(text) :])
             size = self._output_left
         self._output_left -= size
         if not text:

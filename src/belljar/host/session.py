@@ -15,6 +15,7 @@ from belljar.engines.base import Engine, Event, KernelExited, KernelProcess, OnE
 from belljar.errors import HostBusy, PackageError, SandboxClosed, SandboxError, StartFailed
 from belljar.execution import Execution, ExecutionError, State, Usage
 from belljar.host.network import Network
+from belljar.host.overflow import Overflow
 from belljar.host.recorder import RESULTS_BYTES, Recorder
 from belljar.host.stop import GRACE_S, Stop, climb
 from belljar.host.supply import Supply
@@ -114,6 +115,7 @@ class Session:
             self.journal.ran(execution)
         if self.life is not None:
             self.life.ran(run, execution)
+            await self.life.written()
         return execution
 
     async def run(self, run: Run, on_event: OnEvent | None = None) -> Execution:
@@ -138,8 +140,13 @@ class Session:
             if failure is not None:
                 execution.status, execution.error, execution.exit_code = "error", failure, 1
                 return execution
-            recorder = Recorder(execution, int(self.spec.limits.output_mb * (1 << 20)), on_event)
-            await self._execute(run, execution, recorder)
+            overflow = Overflow(self.spec.limits.disk_mb)
+            recorder = Recorder(execution, int(self.spec.limits.output_mb * (1 << 20)), overflow, on_event)
+            try:
+                await self._execute(run, execution, recorder)
+                await overflow.keep(execution, self.process.workspace)
+            finally:
+                overflow.forget()
             await self._explain(execution)
             self._news = self.restored = self._left_behind = None
             return execution

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from belljar.engines.conformance.case import Case, case, run
 from belljar.engines.conformance.expect import error, ok
+from belljar.execution import OUTPUT_FOLDER, ChangedFile
+
+
+def whole(size: int) -> list[ChangedFile]:
+    """What a run changed whose output went over the cap, and nothing else."""
+    return [ChangedFile(f"{OUTPUT_FOLDER}/run-1.stdout.txt", size, "text/plain")]
+
 
 CASES: list[Case] = [
     case("print adds one newline", run("print('hello')", ok("hello\n"))),
@@ -167,15 +174,16 @@ CASES: list[Case] = [
         "output over the cap is dropped and marked, and the run is still fine",
         run(
             "print('x' * 5000)",
-            ok("x" * 1048, truncated=True),
+            ok("x" * 1048, truncated=True, files=whole(5001)),
         ),
+        run("open('.belljar/output/run-1.stdout.txt').read() == 'x' * 5000 + '\\n'", ok(text="True", value=True)),
         output_mb=0.001,
     ),
     case(
         "many small writes over the cap are marked too",
         run(
             "for i in range(5000):\n    print('y', end='')",
-            ok("y" * 1048, truncated=True),
+            ok("y" * 1048, truncated=True, files=whole(5000)),
         ),
         output_mb=0.001,
     ),
@@ -188,7 +196,16 @@ CASES: list[Case] = [
     ),
     case(
         "a result still arrives after output over the cap",
-        run("print('x' * 5000)\n41 + 1", ok("x" * 1048, text="42", value=42, truncated=True)),
+        run(
+            "print('x' * 5000)\n41 + 1",
+            ok(
+                "x" * 1048,
+                text="42",
+                value=42,
+                truncated=True,
+                files=whole(5001),
+            ),
+        ),
         output_mb=0.001,
     ),
     case(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from belljar.execution import OUTPUT_FOLDER
 from belljar.surfaces.cli.wording import one_line
 
 if TYPE_CHECKING:
@@ -29,10 +30,9 @@ def remarks(execution: Execution, limits: Limits) -> list[str]:
     lines = [f"running without {wall}, as the operator allowed" for wall in execution.degraded]
     lines += [_denial(d.kind, d.target, d.rule, d.hint) for d in execution.denials]
     if execution.truncated:
-        lines.append(
-            f"output over {limits.output_mb:g} MB was dropped; write it to a file in /workspace"
-            " and fetch it with --out DIR"
-        )
+        whole = " and ".join(file.path for file in execution.files if file.path.startswith(OUTPUT_FOLDER))
+        rest = f"all of it is in {whole}" if whole else "write it to a file in /workspace"
+        lines.append(f"output over {limits.output_mb:g} MB is not shown; {rest}, which --out DIR fetches")
     why = execution.error.value if execution.error else ""
     match execution.status:
         case "timeout":

@@ -1,0 +1,63 @@
+"""Output over a run's cap: the Execution has the beginning, a file in the workspace has all of it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from belljar.engines.base import Workspace
+from belljar.errors import SandboxError
+from belljar.execution import OUTPUT_FOLDER, ChangedFile, Execution
+
+MOST_BYTES = 16 << 20
+MOST_TOGETHER = 256 << 20  # in this process, while runs are on
+DISK_SHARE = 4  # one part of the sandbox's disk in so many
+_held = 0
+
+
+class Overflow:
+    """Of one run. It is held outside until the run has ended, and within bounds, since the code decides how much."""
+
+    def __init__(self, disk_mb: int) -> None:
+        self._most = min(MOST_BYTES, (disk_mb << 20) // DISK_SHARE)
+        self._rest: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
+        self._size = 0
+        self._is_cut = False
+
+    def add(self, stream: str, text: str) -> None:
+        """Hold what did not fit into the Execution any more."""
+        global _held
+        data = text.encode("utf-8", "surrogatepass")
+        room = max(0, min(self._most - self._size, MOST_TOGETHER - _held))
+        self._is_cut = self._is_cut or len(data) > room
+        if kept := data[:room]:
+            self._rest[stream].append(kept)
+            self._size += len(kept)
+            _held += len(kept)
+
+    async def keep(self, execution: Execution, workspace: Workspace) -> None:
+        """Write each stream whole and name the file in the Execution; where it has no room, it stays dropped."""
+        if not self._size:
+            return
+        with contextlib.suppress(SandboxError):
+            await workspace.delete(OUTPUT_FOLDER)
+        for stream, rest in self._rest.items():
+            if rest:
+                pieces = list(self._pieces(getattr(execution.logs, stream), rest))
+                path = f"{OUTPUT_FOLDER}/run-{execution.execution_count}.{stream}.txt"
+                with contextlib.suppress(SandboxError):
+                    await workspace.write_from(path, pieces)
+                    execution.files.append(ChangedFile(path, sum(map(len, pieces)), "text/plain"))
+
+    def forget(self) -> None:
+        """Hold nothing any more."""
+        global _held
+        _held -= self._size
+        self._size = 0
+        self._rest.clear()
+
+    def _pieces(self, shown: list[str], rest: list[bytes]) -> Iterator[bytes]:
+        yield from (text.encode("utf-8", "surrogatepass") for text in shown)
+        yield from rest
+        if self._is_cut:
+            yield f"\n[what came after {self._size >> 20} MB more was dropped]\n".encode()
