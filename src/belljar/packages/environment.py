@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ class Environment:
         return [PLACE] if self.layer is not None else []
 
 
+@functools.cache
 def default_python() -> str:
     """The CPython that this process runs on, without its virtual environment."""
     return os.path.realpath(sys.executable)

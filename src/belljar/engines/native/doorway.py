@@ -31,7 +31,7 @@ class Doorway:
         """Have connections answered by this proxy; once, since a sandbox has but one."""
         if self._egress is None:
             self._egress = egress
-            asyncio.get_running_loop().add_reader(self._listener, self._first)
+            asyncio.get_running_loop().add_reader(self._listener.fileno(), self._first)
 
     def close(self) -> None:
         """Nobody comes in any more; the network of the sandbox can end."""
@@ -40,12 +40,12 @@ class Doorway:
         if self._leave is not None:
             self._leave()
         elif self._listener.fileno() >= 0:
-            asyncio.get_running_loop().remove_reader(self._listener)
+            asyncio.get_running_loop().remove_reader(self._listener.fileno())
             self._listener.close()
 
     def _first(self) -> None:
         loop = asyncio.get_running_loop()
-        loop.remove_reader(self._listener)
+        loop.remove_reader(self._listener.fileno())
         self._opening = loop.create_task(self._hand_over())
 
     async def _hand_over(self) -> None:

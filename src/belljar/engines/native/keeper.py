@@ -59,7 +59,7 @@ class Keeper:
         self._control: socket.socket | None = control
         self._kills: list[asyncio.Future[None]] = []  # ordered, not yet confirmed
         self._shows: list[asyncio.Future[str | None]] = []  # the same
-        asyncio.get_running_loop().add_reader(control, self._on_message)
+        asyncio.get_running_loop().add_reader(control.fileno(), self._on_message)
 
     @classmethod
     async def start(cls, jail: Jail, group: Group | None, limits: Limits) -> Keeper:
@@ -268,7 +268,7 @@ class Keeper:
 
     def _let_go(self) -> None:
         if self._control is not None:
-            asyncio.get_running_loop().remove_reader(self._control)
+            asyncio.get_running_loop().remove_reader(self._control.fileno())
             self._control.close()
             self._control = None
         while self._kills:

@@ -33,7 +33,7 @@ class Link(Exchange):
         self.pid_inside: int | None = None
         self._unsent = bytearray()
         channel.setblocking(False)
-        self.loop.add_reader(channel, self._on_channel)
+        self.loop.add_reader(channel.fileno(), self._on_channel)
         for name, descriptor in streams.items():
             os.set_blocking(descriptor, False)
             self.loop.add_reader(descriptor, self._read_stream, name)
@@ -68,8 +68,8 @@ class Link(Exchange):
     def end(self, reason: str | None) -> None:
         """The channel is over; `reason` when the kernel broke the protocol."""
         if not self.ended.done():
-            self.loop.remove_reader(self.channel)
-            self.loop.remove_writer(self.channel)
+            self.loop.remove_reader(self.channel.fileno())
+            self.loop.remove_writer(self.channel.fileno())
         super().end(reason)
 
     def close(self) -> None:
@@ -95,9 +95,9 @@ class Link(Exchange):
         try:
             while self._unsent:
                 del self._unsent[: self.channel.send(self._unsent)]
-            self.loop.remove_writer(self.channel)
+            self.loop.remove_writer(self.channel.fileno())
         except BlockingIOError:
-            self.loop.add_writer(self.channel, self._flush)
+            self.loop.add_writer(self.channel.fileno(), self._flush)
         except OSError:
             self._unsent.clear()
 
