@@ -62,9 +62,9 @@ async def _restore(
     for spec in specs:
         fork = await host.create(session.engine_name, spec)
         made.append((fork, None))
-        report = await saving.restore(fork, opened)
+        report = _whole(await saving.restore(fork, opened), checkpoint)
         fork.origin = checkpoint.parent
-        made[-1] = (fork, _whole(report, checkpoint))
+        made[-1] = (fork, report)
         fork.restored = f"forked from sandbox {session.spec.id} through a checkpoint ({why}){saving.without(report)}"
 
 
