@@ -69,6 +69,17 @@ def test_live_and_sleeping_ones_are_seen_and_closed_from_another_process(here: L
     assert "too short" in belljar(folder, "close", "12", code=2)
 
 
+def test_one_that_its_host_has_but_is_not_up_yet_is_not_called_closed(here: LocalHost):
+    with Sandbox("native", durable=True) as sandbox:
+        sandbox.run("x = 1")
+    durability = here.background.wait(here.host.durability())
+    name = durability.lock.name
+    durability.store.begin(lambda store: store.claim(sandbox.id, name, None)).result(10)  # as while it wakes
+    assert "try again" in belljar(here.settings.state_dir, "close", sandbox.id, code=125)
+    durability.store.begin(lambda store: store.release(name, None, sandbox.id)).result(10)
+    assert belljar(here.settings.state_dir, "close", sandbox.id) == f"closed {sandbox.id}\n"
+
+
 def test_the_private_socket_knows_no_other_act_and_bears_nonsense(here: LocalHost):
     durability = here.background.wait(here.host.durability())
     folder, name = here.settings.state_dir, durability.lock.name
