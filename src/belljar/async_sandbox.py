@@ -316,7 +316,7 @@ class AsyncSandbox:
             session.users -= 1
             if session.life is not None:
                 session.life.used(changes)
-                self._here.host.expiry.make_room()
+                self._here.host.expiry.became_idle()
 
     async def _started(self) -> Session:
         """The live session; made on the background loop, once, and again after it slept."""

@@ -25,6 +25,7 @@ class Expiry:
         self._settings = host.settings
         self._stop = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._clearing: set[str] = set()  # the ids of those that are falling asleep to make room
 
     def begin(self) -> None:
         """Look after the durable sandboxes of the host from now on."""
@@ -55,13 +56,13 @@ class Expiry:
         return True
 
     def make_room(self) -> None:
-        """If somebody waits for a place: let the durable sandbox sleep that was not used for longest."""
-        host = self._host
-        idle = [(session.life.last_used, session) for session in host.sessions.values() if session.life]
-        idle = [(used, session) for used, session in idle if not session.users]
-        if host.admission.waiting and idle:
-            _, longest = min(idle, key=lambda pair: pair[0])
-            self._start(self._try(longest, "it was put to sleep to make room for another"))
+        """Somebody waits for a place: let the durable sandbox sleep that was not used for longest, or the next."""
+        self._start(self._clear())
+
+    def became_idle(self) -> None:
+        """A durable sandbox is not in use any more: it may make room for those who found no other to do so."""
+        if self._host.admission.waiting > len(self._clearing):
+            self.make_room()
 
     def is_too_old(self, record: SandboxRecord) -> bool:
         """Whether it has lived longer than the operator allows."""
@@ -94,11 +95,32 @@ class Expiry:
         elif idle_s and time.time() - life.last_used > idle_s:
             await self._try(session, f"it was put to sleep after {idle_s:,} s without use")
 
-    async def _try(self, session: Session, reason: str) -> None:
+    async def _clear(self) -> None:
+        tried: set[str] = set()
+        while self._host.admission.waiting and (longest := self._idle_for_longest(tried | self._clearing)) is not None:
+            id = longest.spec.id
+            tried.add(id)
+            self._clearing.add(id)
+            try:
+                if await self._try(longest, "it was put to sleep to make room for another"):
+                    return
+            finally:
+                self._clearing.discard(id)
+
+    def _idle_for_longest(self, but: set[str]) -> Session | None:
+        idle = [
+            (session.life.last_used, id, session)
+            for id, session in self._host.sessions.items()
+            if session.life is not None and not session.users and id not in but
+        ]
+        return min(idle)[2] if idle else None
+
+    async def _try(self, session: Session, reason: str) -> bool:
         try:
-            await self.hibernate(session, reason)
+            return await self.hibernate(session, reason)
         except SandboxError as failure:
             self._host.journal.warn("expiry_failed", session.spec.id, failure)
+            return False
 
     def _start(self, act: Any) -> None:
         task = asyncio.get_running_loop().create_task(act)
