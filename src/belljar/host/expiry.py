@@ -98,20 +98,20 @@ class Expiry:
     async def _clear(self) -> None:
         tried: set[str] = set()
         while self._host.admission.waiting and (longest := self._idle_for_longest(tried | self._clearing)) is not None:
-            id = longest.spec.id
-            tried.add(id)
-            self._clearing.add(id)
+            name = longest.spec.id
+            tried.add(name)
+            self._clearing.add(name)
             try:
                 if await self._try(longest, "it was put to sleep to make room for another"):
                     return
             finally:
-                self._clearing.discard(id)
+                self._clearing.discard(name)
 
     def _idle_for_longest(self, but: set[str]) -> Session | None:
         idle = [
-            (session.life.last_used, id, session)
-            for id, session in self._host.sessions.items()
-            if session.life is not None and not session.users and id not in but
+            (session.life.last_used, name, session)
+            for name, session in self._host.sessions.items()
+            if session.life is not None and not session.users and name not in but
         ]
         return min(idle)[2] if idle else None
 
