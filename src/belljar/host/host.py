@@ -224,6 +224,7 @@ class Host:
         try:
             async with asyncio.timeout(READY_TIMEOUT_S):
                 while self._pools[key].ready < self._pools[key].size:
+                    await self._pools[key].drop_dead()
                     self._pools[key].refill()
                     await asyncio.sleep(0.005)
         except TimeoutError:
@@ -310,4 +311,4 @@ class Host:
         key = (engine.name, environment.digest)
         template = Spec("", environment)
         self._pools[key] = Pool(engine, template, self.settings.pool_size)
-        self._pools[key].refill()
+        self._pools[key].begin()
