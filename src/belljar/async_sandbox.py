@@ -349,11 +349,13 @@ class AsyncSandbox:
         return session is None or await self._here.host.expiry.hibernate(session, "it was put to sleep, as asked")
 
     async def _close(self) -> None:
-        session = self._here.host.sessions.get(self.id)
+        host = self._here.host
+        session = host.sessions.get(self.id)
         if session is not None:
-            await self._here.host.close_session(session)
-        elif self.durable and not self._is_new:
-            await self._here.host.close_asleep(self.id, OWNER)
+            await host.close_session(session)
+        if self.durable and not self._is_new and (session is None or session.life is None):
+            async with host.start_of(self.id):  # it may have been waking, and sleeps again then
+                await host.close_asleep(self.id, OWNER)
 
     async def _start(self) -> Session:
         engine = await self._here.host.registry.choose(self._engine)

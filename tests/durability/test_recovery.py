@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from typing import Any
 
 import pytest
@@ -76,4 +77,21 @@ def test_a_file_that_could_not_be_saved_is_named_by_the_run_after_sleep(here: Lo
     assert "without closed.txt: " in ran.state_reason
     ran = sandbox.run(CRASH)
     assert "closed.txt" not in sandbox.run("1").state_reason  # files were kept
+    sandbox.close()
+
+
+def test_a_crash_right_after_a_run_says_what_the_next_one_will_find(here: LocalHost, monkeypatch: pytest.MonkeyPatch):
+    add = SqliteStore.add_checkpoint
+
+    def slow(*given: Any) -> None:
+        time.sleep(0.5)
+        add(*given)
+
+    monkeypatch.setattr(SqliteStore, "add_checkpoint", slow)
+    sandbox = Sandbox("native", durable=True)
+    sandbox.run("x = 1")
+    crashed = sandbox.run(CRASH)
+    assert (crashed.status, crashed.state) == ("crashed", "restored")
+    assert crashed.state_reason.endswith("the next run goes on from the state after run 1")
+    assert sandbox.run("x").value == 1
     sandbox.close()

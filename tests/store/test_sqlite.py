@@ -106,6 +106,9 @@ def test_one_host_at_a_time_has_a_sandbox(store: SqliteStore):
     assert store.release("two", "it ended") == [record.id]
     asleep = store.sandbox(record.id)
     assert (asleep.state, asleep.host, asleep.reason) == ("asleep", None, "it ended")
+    assert store.claim(record.id, "three", None)
+    assert store.sandbox(record.id).reason is None  # it lives again
+    store.release("three")
     store.close_sandbox(record.id, "too old")
     assert not store.claim(record.id, "three", None)
     assert (store.sandboxes(), store.sandboxes(closed=True)[0].reason) == ([], "too old")

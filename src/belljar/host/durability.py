@@ -71,7 +71,10 @@ class Durability:
         except BaseException:
             if session is not None:
                 await self._host.let_go(session)
-            await (self.close_record(record.id) if is_new else self.release(life, life.record.reason))
+            if is_new:
+                await self.store.call(lambda store: store.remove_sandbox(record.id))
+            else:
+                await self.release(life, life.record.reason)
             raise
         self.note_processes()
         return session
@@ -118,7 +121,7 @@ class Durability:
             found = await self.store.call(lambda store: self._claim(store, record, is_new))
         except asyncio.CancelledError:  # it is claimed all the same, for nobody
             if is_new:
-                self.store.begin(lambda store: store.close_sandbox(record.id))
+                self.store.begin(lambda store: store.remove_sandbox(record.id))
             else:
                 self.store.begin(lambda store: store.release(name, None, record.id))
             raise

@@ -293,7 +293,7 @@ class Session:
         try:
             done = await self.process.request(request, recorder)
         except KernelExited as ended:
-            self._tell_end(ended, execution, stop)
+            await self._tell_end(ended, execution, stop)
         except asyncio.CancelledError:
             await asyncio.shield(stop.begin("caller"))
             raise
@@ -330,7 +330,7 @@ class Session:
             reason = self._supply.reasons.get(name.partition(".")[0])
             error.hint = reason or await self.engine.explain_import(name, self.spec.environment, self.spec.policy)
 
-    def _tell_end(self, ended: KernelExited, execution: Execution, stop: Stop) -> None:
+    async def _tell_end(self, ended: KernelExited, execution: Execution, stop: Stop) -> None:
         """The kernel is gone: by our own hand at the deadline or a cancel, or by itself."""
         if stop.by is not None:
             stop.tell(execution, killed=True)
@@ -339,7 +339,7 @@ class Session:
         assert execution.error is not None
         self._lost = execution.error.value
         execution.state, execution.state_reason = "reset", self._lost
-        if self.life is not None and self.life.last is not None:
+        if self.life is not None and await self.life.written() and self.life.last is not None:
             told = f"{self._lost}; the next run goes on from the state after run {self.life.last.count}"
             execution.state, execution.state_reason = "restored", told
 

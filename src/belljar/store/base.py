@@ -87,6 +87,9 @@ class Store(Protocol):
     def close_sandbox(self, id: str, reason: str | None = None) -> None:
         """End it for good: its checkpoints go, its row and its history stay for a while."""
 
+    def remove_sandbox(self, id: str) -> None:
+        """As if it had never been there: one that did not come to life."""
+
     def add_checkpoint(self, record: CheckpointRecord, data: bytes, keep: int) -> None:
         """Add one, whole or not at all, and remove all but the newest so many."""
 

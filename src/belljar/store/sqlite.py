@@ -53,7 +53,8 @@ class SqliteStore:
         """Compare and swap its host."""
         with self._writing() as db:
             done = db.execute(
-                "UPDATE sandboxes SET host = ?, state = 'live' WHERE id = ? AND host IS ? AND state != 'closed'",
+                "UPDATE sandboxes SET host = ?, state = 'live', reason = NULL"
+                " WHERE id = ? AND host IS ? AND state != 'closed'",
                 (host, id, former),
             )
             return done.rowcount == 1
@@ -81,6 +82,11 @@ class SqliteStore:
                 " WHERE id = ? AND state != 'closed'", (reason, time.time(), id),
             )  # fmt: skip
         self._bytes.delete(id)
+
+    def remove_sandbox(self, id: str) -> None:
+        """It never came to life."""
+        with self._writing() as db:
+            db.execute("DELETE FROM sandboxes WHERE id = ?", (id,))
 
     def add_checkpoint(self, record: CheckpointRecord, data: bytes, keep: int) -> None:
         """The bytes first: a row never names what is not there."""
