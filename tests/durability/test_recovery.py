@@ -95,3 +95,14 @@ def test_a_crash_right_after_a_run_says_what_the_next_one_will_find(here: LocalH
     assert crashed.state_reason.endswith("the next run goes on from the state after run 1")
     assert sandbox.run("x").value == 1
     sandbox.close()
+
+
+def test_the_files_of_a_wasm_process_that_was_killed_outright_come_back(here: LocalHost):
+    sandbox = Sandbox("wasm", durable=True)
+    sandbox.run("x = 1; open('a.txt', 'w').write('a')")
+    saved(here, sandbox.id)
+    process: Any = here.host.sessions[sandbox.id].process
+    here.background.wait(process._runner.kill())
+    ran = sandbox.run("[x, open('a.txt').read()]")
+    assert (ran.error, ran.value, ran.state) == (None, [1, "a"], "restored")
+    sandbox.close()

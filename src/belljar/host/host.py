@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from belljar.store.base import SandboxRecord
 
 READY_TIMEOUT_S = 60
+LAST_SAVE_S = 20.0  # at the end of the host; what takes longer than that goes on from what was saved before
 MOST_LAYERED = 4  # pools of environments with a layer
 
 
@@ -250,9 +251,13 @@ class Host:
         """At the end of the host: what is durable is saved first, unless a run is on, which may take long."""
         if session.life is not None and not session.users:
             try:
-                await session.life.settle()
+                async with asyncio.timeout(LAST_SAVE_S):
+                    await session.life.settle()
             except SandboxError as failure:
                 self.journal.warn("checkpoint_failed", session.spec.id, failure)
+            except TimeoutError:
+                late = SandboxError(f"its last state was not saved within {LAST_SAVE_S:g} s, and its host ends")
+                self.journal.warn("checkpoint_failed", session.spec.id, late)
         await session.close()
 
     async def let_go(self, session: Session) -> None:

@@ -12,7 +12,7 @@ from belljar.errors import SandboxError
 from belljar.host.session import configuration
 
 REFILLS = 2  # at the same time
-CHECK_S = 2.0  # what has died is replaced before somebody asks for it
+CHECK_S = 1.0  # what has died is replaced before somebody asks for it
 REFILL_AFTER_S = 0.05  # the sandbox that was taken has something to run now: let it
 
 
