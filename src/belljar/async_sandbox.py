@@ -205,7 +205,8 @@ class AsyncSandbox:
     async def connect(cls, id: str, *, host: str | None = None, env: Mapping[str, str] | None = None) -> AsyncSandbox:
         """The sandbox of this id: one that lives in this process, or a durable one, wherever it lived before.
 
-        A durable one goes on from its last checkpoint, on its engine, with its limits and policy. `env` is not kept.
+        A durable one goes on from its last checkpoint, on its engine, with its limits and policy. `env` is not kept,
+        and is for one that has to be woken: one that lives in this process goes on with what it has.
 
         Raises:
             InvalidRequest: when its policy cannot be had any more: a folder that it mounts is gone, or not allowed now.
@@ -232,6 +233,8 @@ class AsyncSandbox:
         """
         if not self.durable:
             raise InvalidRequest("only a sandbox with durable=True can hibernate")
+        if self._closed:
+            raise SandboxClosed("this sandbox was closed; make a new one")
         return await self._here.background.cross(self._hibernate())
 
     async def fork(self, n: int = 1) -> list[AsyncSandbox]:

@@ -78,6 +78,8 @@ def test_sleep_frees_the_sandbox_and_the_next_use_wakes_it(here: LocalHost, capl
     assert (again.name, again._core._limits) == ("nap", Limits(memory_mb=256))
     sandbox.close()
     with pytest.raises(SandboxClosed):
+        sandbox.hibernate()
+    with pytest.raises(SandboxClosed):
         again.run("1")
     with pytest.raises(SandboxClosed):
         Sandbox.connect(sandbox.id)

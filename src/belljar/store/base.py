@@ -73,7 +73,10 @@ class Store(Protocol):
         """The one with this id."""
 
     def sandboxes(self, owner: str | None = None, closed: bool = False) -> list[SandboxRecord]:
-        """All of them, or those of one owner, the newest first; closed ones only when asked for."""
+        """All of them, or those of one owner, the newest first; closed ones only when asked for.
+
+        A row that makes no sense is left out: it costs no other.
+        """
 
     def claim(self, id: str, host: str, former: str | None) -> bool:
         """Make it live on a host, unless another than the former one has it meanwhile, or it was closed."""
