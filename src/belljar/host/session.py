@@ -149,6 +149,7 @@ class Session:
             finally:
                 overflow.forget()
             await self._explain(execution)
+            await self._promise(execution)
             self._news = self.restored = self._left_behind = None
             return execution
 
@@ -293,7 +294,7 @@ class Session:
         try:
             done = await self.process.request(request, recorder)
         except KernelExited as ended:
-            await self._tell_end(ended, execution, stop)
+            self._tell_end(ended, execution, stop)
         except asyncio.CancelledError:
             await asyncio.shield(stop.begin("caller"))
             raise
@@ -330,7 +331,7 @@ class Session:
             reason = self._supply.reasons.get(name.partition(".")[0])
             error.hint = reason or await self.engine.explain_import(name, self.spec.environment, self.spec.policy)
 
-    async def _tell_end(self, ended: KernelExited, execution: Execution, stop: Stop) -> None:
+    def _tell_end(self, ended: KernelExited, execution: Execution, stop: Stop) -> None:
         """The kernel is gone: by our own hand at the deadline or a cancel, or by itself."""
         if stop.by is not None:
             stop.tell(execution, killed=True)
@@ -339,9 +340,14 @@ class Session:
         assert execution.error is not None
         self._lost = execution.error.value
         execution.state, execution.state_reason = "reset", self._lost
-        if self.life is not None and await self.life.written() and self.life.last is not None:
-            told = f"{self._lost}; the next run goes on from the state after run {self.life.last.count}"
-            execution.state, execution.state_reason = "restored", told
+
+    async def _promise(self, execution: Execution) -> None:
+        """What the run after the end of a durable sandbox's Python goes on from, once that is on the disk."""
+        if self._lost is not None and self.life is not None:
+            await self.life.written()
+            if self.life.last is not None:
+                told = f"{self._lost}; the next run goes on from the state after run {self.life.last.count}"
+                execution.state, execution.state_reason = "restored", told
 
     async def _revive(self) -> tuple[State, str | None]:
         """Make sure that a kernel is there; ("reset", why) when it is a new one."""
