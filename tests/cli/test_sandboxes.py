@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 from belljar import Sandbox, SandboxClosed, compose
 from belljar.compose import LocalHost
 from belljar.host import door
+from belljar.host.lock import HostLock
 from belljar.settings import Settings
 
 
@@ -78,6 +80,19 @@ def test_one_that_its_host_has_but_is_not_up_yet_is_not_called_closed(here: Loca
     assert "try again" in belljar(here.settings.state_dir, "close", sandbox.id, code=125)
     durability.store.begin(lambda store: store.release(name, None, sandbox.id)).result(10)
     assert belljar(here.settings.state_dir, "close", sandbox.id) == f"closed {sandbox.id}\n"
+
+
+def test_a_host_that_does_not_answer_is_named_with_what_to_do(here: LocalHost):
+    with Sandbox("native", durable=True) as sandbox:
+        sandbox.run("x = 1")
+    folder, store = here.settings.state_dir, here.background.wait(here.host.durability()).store
+    lock = HostLock.take(folder)  # it lives, and listens to nobody
+    store.begin(lambda rows: rows.claim(sandbox.id, lock.name, None)).result(10)
+    said = belljar(folder, "close", sandbox.id, code=125)
+    assert f"(pid {os.getpid()}), which does not answer; end that process, then close" in said
+    assert json.loads(belljar(folder, "list", "--json"))[0]["usage"] is None
+    lock.release()
+    assert belljar(folder, "close", sandbox.id) == f"closed {sandbox.id}\n"
 
 
 def test_the_private_socket_knows_no_other_act_and_bears_nonsense(here: LocalHost):

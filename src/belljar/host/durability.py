@@ -13,7 +13,7 @@ from belljar.errors import InvalidRequest, PackageError, SandboxClosed, SandboxE
 from belljar.host.door import Door
 from belljar.host.journal import Journal
 from belljar.host.life import Life
-from belljar.host.lock import HostLock, gone_hosts, is_held
+from belljar.host.lock import HostLock, gone_hosts, is_held, pid_of
 from belljar.settings import Settings
 from belljar.state.keys import known_keys, own_key
 from belljar.store.base import SandboxRecord, Store
@@ -236,8 +236,7 @@ def checked(found: SandboxRecord | None, owner: str) -> SandboxRecord:
 
 def taken(record: SandboxRecord) -> SandboxTaken:
     """Somebody else has it."""
-    pid = (record.host or "").partition("-")[0]
     return SandboxTaken(
-        f"this sandbox is live in another process (pid {pid}); use it there, or end it with "
+        f"this sandbox is live in another process (pid {pid_of(record.host or '')}); use it there, or end it with "
         f"`belljar sandboxes close {record.id}`"
     )

@@ -133,6 +133,11 @@ class GoneHost:
         return sum(process.end() for process in self.processes)
 
 
+def pid_of(name: str) -> str:
+    """The number of the process that the host of this name is, or was."""
+    return name.partition("-")[0]
+
+
 def is_held(state_dir: Path, name: str) -> bool:
     """Whether the host of this name lives."""
     try:

@@ -10,8 +10,8 @@ from typing import Any
 
 from belljar.errors import InvalidRequest, SandboxError, SandboxMissing, SandboxTaken
 from belljar.host import door
-from belljar.host.durability import ENDED, taken
-from belljar.host.lock import HostLock, is_held
+from belljar.host.durability import ENDED
+from belljar.host.lock import HostLock, is_held, pid_of
 from belljar.settings import Settings
 from belljar.store.base import SandboxRecord
 from belljar.store.sqlite import SqliteStore
@@ -78,7 +78,10 @@ class Overview:
             if record.host is not None and is_held(self._settings.state_dir, record.host):
                 answer = door.ask(self._settings.state_dir, record.host, {"act": "close", "id": record.id})
                 if answer is None:
-                    raise SandboxTaken(f"its host does not answer; {taken(record)}")
+                    raise SandboxTaken(
+                        f"sandbox {record.id} is live in another process (pid {pid_of(record.host)}), which does not "
+                        "answer; end that process, then close the sandbox again"
+                    )
                 if "error" in answer:
                     raise SandboxError(f"its host could not close it: {answer['error']}")
             else:
