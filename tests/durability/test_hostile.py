@@ -65,6 +65,21 @@ def test_an_object_that_never_finishes_saving_does_not_keep_its_host_from_ending
         assert ran.state_reason.endswith("its host was closed")
 
 
+def test_an_object_that_never_finishes_saving_keeps_no_other_sandbox_awake(
+    another: MakeHost, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(host, "LAST_SAVE_S", 1.0)
+    ending = another(idle_s=1)
+    hostile, other = Sandbox("native", durable=True), Sandbox("native", durable=True)
+    hostile.run(SLOW)
+    assert eventually(lambda: hostile.id in ending.host.expiry._leaving, 20)
+    other.run("x = 2")
+    assert eventually(lambda: other.id not in ending.host.sessions, 20)
+    assert hostile.id in ending.host.sessions
+    ending.close()  # in the middle of that
+    assert ending.host.sessions == {}
+
+
 def test_what_comes_from_inside_cannot_forge_a_log_line(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO, "belljar")
     Journal().warn("checkpoint_failed", "id", ValueError('x\nrun sandbox=other status=ok "quoted"'))
