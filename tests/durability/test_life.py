@@ -123,13 +123,45 @@ def test_a_handle_that_never_used_it_closes_it_all_the_same(here: LocalHost):
         sandbox.run("1")
 
 
-def test_one_that_is_closed_while_it_wakes_stays_closed(here: LocalHost, monkeypatch: pytest.MonkeyPatch):
-    reached, load = asyncio.Event(), saving.load
+def slow_load(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Make waking slow; set when it has begun."""
+    reached, load = threading.Event(), saving.load
 
     async def slow(*given: Any) -> Any:
         reached.set()
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.5)
         return await load(*given)
+
+    monkeypatch.setattr(saving, "load", slow)
+    return reached
+
+
+def test_one_that_is_found_while_it_wakes_is_as_durable_as_it_was(here: LocalHost, monkeypatch: pytest.MonkeyPatch):
+    reached = slow_load(monkeypatch)
+
+    async def use(id: str) -> None:
+        waking = await AsyncSandbox.connect(id)
+        running = asyncio.ensure_future(waking.run("x"))
+        while not reached.is_set():
+            await asyncio.sleep(0.01)
+        async with await AsyncSandbox.connect(id) as found:
+            assert found.durable
+        assert (await running).value == 1
+
+    with Sandbox("native", durable=True) as sandbox:
+        sandbox.run("x = 1")
+    asyncio.run(use(sandbox.id))
+    again = Sandbox.connect(sandbox.id)
+    assert again.run("x").value == 1
+    (fork,) = again.fork()
+    assert not fork._core.durable
+    fork.close()
+    assert again.run("x").value == 1
+    again.close()
+
+
+def test_one_that_is_closed_while_it_wakes_stays_closed(here: LocalHost, monkeypatch: pytest.MonkeyPatch):
+    reached = slow_load(monkeypatch)
 
     async def use(id: str) -> None:
         waking, closing = await AsyncSandbox.connect(id), await AsyncSandbox.connect(id)
@@ -142,7 +174,6 @@ def test_one_that_is_closed_while_it_wakes_stays_closed(here: LocalHost, monkeyp
 
     with Sandbox("native", durable=True) as sandbox:
         sandbox.run("x = 1")
-    monkeypatch.setattr(saving, "load", slow)
     asyncio.run(use(sandbox.id))
     with pytest.raises(SandboxClosed):
         Sandbox.connect(sandbox.id)

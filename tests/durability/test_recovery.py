@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 import time
 from typing import Any
 
@@ -21,7 +22,7 @@ CRASH = "import os; os._exit(1)"
 
 
 def test_a_recovery_that_was_left_half_way_is_done_again(here: LocalHost, monkeypatch: pytest.MonkeyPatch):
-    reached = asyncio.Event()
+    reached = threading.Event()
 
     async def hang(*_: object) -> None:
         reached.set()

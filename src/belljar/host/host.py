@@ -189,7 +189,8 @@ class Host:
             SandboxClosed: when it was closed for good.
             SandboxTaken: when another host that lives has it.
         """
-        session = self.sessions.get(id)
+        async with self.start_of(id):  # one that is just waking is not known as durable yet
+            session = self.sessions.get(id)
         if session is None or session.life is not None:
             return await (await self.durability()).find(id, owner)
         from belljar.store.base import SandboxRecord
