@@ -244,7 +244,7 @@ class AsyncSandbox:
         `restored` tells what is not there.
 
         Raises:
-            InvalidRequest: when n is not from 1 to 32.
+            InvalidRequest: when n is not from 1 to 32, or more than the host ever has room for.
             SandboxError: when there is no state, or not all of them could be made; there is none then.
         """
         from belljar.host import forks
