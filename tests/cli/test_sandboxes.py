@@ -61,7 +61,10 @@ def test_live_and_sleeping_ones_are_seen_and_closed_from_another_process(here: L
     shown = json.loads(belljar(folder, "show", live.id[:13], "--json", "--runs", "1"))
     assert [(run["status"], run["code"]) for run in shown["runs"]] == [("error", "1 / 0")]
     assert "run 1: ok" in belljar(folder, "show", asleep.id)
-    assert belljar(folder, "close", live.id, asleep.id[:13]) == f"closed {live.id}\nclosed {asleep.id}\n"
+    said = belljar(folder, "close", live.id, "00000000", "11111111", asleep.id[:13], code=125)
+    assert said.startswith(f"closed {live.id}\nclosed {asleep.id}\n")
+    assert "'00000000'" in said
+    assert "'11111111'" in said
     for sandbox in (live, asleep):
         with pytest.raises(SandboxClosed, match=r"another process asked|belljar sandboxes close"):
             sandbox.run("1")
