@@ -205,7 +205,8 @@ class AsyncSandbox:
     async def connect(cls, id: str, *, host: str | None = None, env: Mapping[str, str] | None = None) -> AsyncSandbox:
         """The sandbox of this id: one that lives in this process, or a durable one, wherever it lived before.
 
-        A durable one goes on from its last checkpoint, on its engine, with its limits and policy. `env` is not kept.
+        A durable one goes on from its last checkpoint, on its engine, with its limits and policy. `env` is not kept,
+        and is for one that has to be woken: one that lives in this process goes on with what it has.
 
         Raises:
             InvalidRequest: when its policy cannot be had any more: a folder that it mounts is gone, or not allowed now.
@@ -232,6 +233,8 @@ class AsyncSandbox:
         """
         if not self.durable:
             raise InvalidRequest("only a sandbox with durable=True can hibernate")
+        if self._closed:
+            raise SandboxClosed("this sandbox was closed; make a new one")
         return await self._here.background.cross(self._hibernate())
 
     async def fork(self, n: int = 1) -> list[AsyncSandbox]:
@@ -241,7 +244,7 @@ class AsyncSandbox:
         `restored` tells what is not there.
 
         Raises:
-            InvalidRequest: when n is not from 1 to 32.
+            InvalidRequest: when n is not from 1 to 32, or more than the host ever has room for.
             SandboxError: when there is no state, or not all of them could be made; there is none then.
         """
         from belljar.host import forks
@@ -316,7 +319,7 @@ class AsyncSandbox:
             session.users -= 1
             if session.life is not None:
                 session.life.used(changes)
-                self._here.host.expiry.make_room()
+                self._here.host.expiry.became_idle()
 
     async def _started(self) -> Session:
         """The live session; made on the background loop, once, and again after it slept."""
@@ -349,11 +352,13 @@ class AsyncSandbox:
         return session is None or await self._here.host.expiry.hibernate(session, "it was put to sleep, as asked")
 
     async def _close(self) -> None:
-        session = self._here.host.sessions.get(self.id)
+        host = self._here.host
+        session = host.sessions.get(self.id)
         if session is not None:
-            await self._here.host.close_session(session)
-        elif self.durable and not self._is_new:
-            await self._here.host.close_asleep(self.id, OWNER)
+            await host.close_session(session)
+        if self.durable and not self._is_new and (session is None or session.life is None):
+            async with host.start_of(self.id):  # it may have been waking, and sleeps again then
+                await host.close_asleep(self.id, OWNER)
 
     async def _start(self) -> Session:
         engine = await self._here.host.registry.choose(self._engine)

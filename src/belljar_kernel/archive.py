@@ -14,8 +14,8 @@ MOST_FILES = 100_000
 _READABLE = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
 
 
-def pack(folder: str, into: Any) -> dict[str, str]:
-    """Write every file, folder and link beneath a folder; returns what was left out, and why."""
+def pack(folder: str, into: Any, max_bytes: int) -> dict[str, str]:
+    """Write every file, folder and link beneath a folder, if it fits; returns what was left out, and why."""
     skipped: dict[str, str] = {}
     count = 0
     with tarfile.open(fileobj=into, mode="w|", format=tarfile.PAX_FORMAT) as archive:
@@ -28,7 +28,7 @@ def pack(folder: str, into: Any) -> dict[str, str]:
                 if count > MOST_FILES:
                     skipped["…"] = f"only {MOST_FILES:,} files are saved"
                     return skipped
-                failure = _add(archive, path, shown)
+                failure = _add(archive, path, shown, max_bytes - into.size)
                 if failure is not None:
                     skipped[shown] = failure
     return skipped
@@ -60,11 +60,14 @@ def unpack(file: Any, folder: str) -> dict[str, str]:
     return skipped
 
 
-def _add(archive: tarfile.TarFile, path: str, shown: str) -> str | None:
+def _add(archive: tarfile.TarFile, path: str, shown: str, room: int) -> str | None:
     try:
         facts = os.lstat(path)
         if stat.S_IFMT(facts.st_mode) not in _READABLE:
             return "it is no file, folder or link"
+        size = facts.st_size if stat.S_ISREG(facts.st_mode) else 0
+        if size > room:  # holes and second names count in full: as such they leave, and come back
+            return f"its {size:,} bytes do not fit into what may be saved"
         member = archive.gettarinfo(path, shown)
         member.uid = member.gid = 0
         member.uname = member.gname = ""

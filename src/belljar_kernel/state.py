@@ -42,7 +42,7 @@ class State:
             with self._send(answer, parts, "sources") as texts:
                 texts.write(codec.encode(_sources(session.flags)))
             with self._send(answer, parts, "files") as files:
-                files_skipped = archive.pack(self._kernel.workspace, files)
+                files_skipped = archive.pack(self._kernel.workspace, files, left)
             left -= files.size
             namespace = session.namespace
             names = [name for name in namespace if type(name) is str and name not in session.own_names]

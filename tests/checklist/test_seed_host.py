@@ -1,4 +1,4 @@
-"""Checklist rows A, B and E about state that lasts: between turns, apart from others, after a crash, sleep or an error."""
+"""Checklist rows about state that lasts (between turns, apart from others, after a crash or sleep), and long output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from belljar import AsyncSandbox, CheckpointRefused, HostBusy, Sandbox, compose
+from belljar import AsyncSandbox, CheckpointRefused, HostBusy, Limits, Sandbox, compose
 from belljar.compose import LocalHost
 from belljar.settings import Settings
 
@@ -115,6 +115,19 @@ def test_a55_above_the_bound_the_answer_is_busy_and_it_works_later(here, monkeyp
     assert made[-1].run("2").value == 2
     for sandbox in made:
         sandbox.close()
+
+
+def test_d23_output_that_is_too_long_is_previewed_named_and_whole_in_a_file(here):
+    with Sandbox(limits=Limits(output_mb=0.01)) as sandbox:
+        ran = sandbox.run("for n in range(100_000): print(n)")
+        whole = "".join(f"{n}\n" for n in range(100_000))
+        assert (ran.status, ran.truncated) == ("ok", True)
+        assert 0 < len(ran.stdout) <= 10_485
+        assert whole.startswith(ran.stdout)
+        (file,) = ran.files
+        assert (file.path, file.size) == (".belljar/output/run-1.stdout.txt", len(whole))
+        assert sandbox.files.read(file.path).decode() == whole
+        assert sandbox.run(f"open({file.path!r}).read()[-6:]").value == "99999\n"  # by the code itself, too
 
 
 def test_e02_bytes_of_a_session_restore_it(here):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 from belljar import Sandbox, SandboxClosed, compose
 from belljar.compose import LocalHost
 from belljar.host import door
+from belljar.host.lock import HostLock
 from belljar.settings import Settings
 
 
@@ -59,7 +61,10 @@ def test_live_and_sleeping_ones_are_seen_and_closed_from_another_process(here: L
     shown = json.loads(belljar(folder, "show", live.id[:13], "--json", "--runs", "1"))
     assert [(run["status"], run["code"]) for run in shown["runs"]] == [("error", "1 / 0")]
     assert "run 1: ok" in belljar(folder, "show", asleep.id)
-    assert belljar(folder, "close", live.id, asleep.id[:13]) == f"closed {live.id}\nclosed {asleep.id}\n"
+    said = belljar(folder, "close", live.id, "00000000", "11111111", asleep.id[:13], code=125)
+    assert said.startswith(f"closed {live.id}\nclosed {asleep.id}\n")
+    assert "'00000000'" in said
+    assert "'11111111'" in said
     for sandbox in (live, asleep):
         with pytest.raises(SandboxClosed, match=r"another process asked|belljar sandboxes close"):
             sandbox.run("1")
@@ -67,6 +72,30 @@ def test_live_and_sleeping_ones_are_seen_and_closed_from_another_process(here: L
     assert json.loads(belljar(folder, "list", "--json")) == []
     assert len(json.loads(belljar(folder, "list", "--json", "--all"))) == 2
     assert "too short" in belljar(folder, "close", "12", code=2)
+
+
+def test_one_that_its_host_has_but_is_not_up_yet_is_not_called_closed(here: LocalHost):
+    with Sandbox("native", durable=True) as sandbox:
+        sandbox.run("x = 1")
+    durability = here.background.wait(here.host.durability())
+    name = durability.lock.name
+    durability.store.begin(lambda store: store.claim(sandbox.id, name, None)).result(10)  # as while it wakes
+    assert "try again" in belljar(here.settings.state_dir, "close", sandbox.id, code=125)
+    durability.store.begin(lambda store: store.release(name, None, sandbox.id)).result(10)
+    assert belljar(here.settings.state_dir, "close", sandbox.id) == f"closed {sandbox.id}\n"
+
+
+def test_a_host_that_does_not_answer_is_named_with_what_to_do(here: LocalHost):
+    with Sandbox("native", durable=True) as sandbox:
+        sandbox.run("x = 1")
+    folder, store = here.settings.state_dir, here.background.wait(here.host.durability()).store
+    lock = HostLock.take(folder)  # it lives, and listens to nobody
+    store.begin(lambda rows: rows.claim(sandbox.id, lock.name, None)).result(10)
+    said = belljar(folder, "close", sandbox.id, code=125)
+    assert f"(pid {os.getpid()}), which does not answer; end that process, then close" in said
+    assert json.loads(belljar(folder, "list", "--json"))[0]["usage"] is None
+    lock.release()
+    assert belljar(folder, "close", sandbox.id) == f"closed {sandbox.id}\n"
 
 
 def test_the_private_socket_knows_no_other_act_and_bears_nonsense(here: LocalHost):

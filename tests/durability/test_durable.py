@@ -78,6 +78,8 @@ def test_sleep_frees_the_sandbox_and_the_next_use_wakes_it(here: LocalHost, capl
     assert (again.name, again._core._limits) == ("nap", Limits(memory_mb=256))
     sandbox.close()
     with pytest.raises(SandboxClosed):
+        sandbox.hibernate()
+    with pytest.raises(SandboxClosed):
         again.run("1")
     with pytest.raises(SandboxClosed):
         Sandbox.connect(sandbox.id)
@@ -193,6 +195,11 @@ def test_what_is_larger_than_the_bound_is_left_out_by_name(another: MakeHost):
     ran = sandbox.run("['big' in globals(), small]")
     assert (ran.value, ran.state) == ([False, 1], "restored")
     assert "without big" in ran.state_reason
+    sandbox.run("open('big.bin', 'wb').write(os.urandom(3 << 20)); open('small.txt', 'w').write('1')")
+    sandbox.hibernate()
+    ran = sandbox.run("import os; [sorted(os.listdir()), small]")
+    assert (ran.value, ran.state) == ([["small.txt"], 1], "restored")
+    assert "without big.bin" in ran.state_reason
     sandbox.close()
 
 

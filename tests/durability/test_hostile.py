@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 
 import pytest
-from tests.durability.conftest import saved
+from tests.durability.conftest import MakeHost, saved
 from tests.reliability.traces import eventually
 
 from belljar import Sandbox
 from belljar.compose import LocalHost
-from belljar.host import life
+from belljar.host import host, life
 from belljar.host.journal import Journal
+
+SLOW = "class Slow:\n    def __reduce__(self):\n        while True: pass\nslow = Slow()"
 
 
 def test_an_object_that_never_finishes_saving_is_stopped_and_the_sandbox_goes_on(
@@ -22,7 +24,7 @@ def test_an_object_that_never_finishes_saving_is_stopped_and_the_sandbox_goes_on
     sandbox, failed = Sandbox("native", durable=True), here.host.journal.counters["checkpoint_failed"]
     sandbox.run("x = 1")
     saved(here, sandbox.id)
-    sandbox.run("class Slow:\n    def __reduce__(self):\n        while True: pass\nslow = Slow(); y = 2")
+    sandbox.run(f"{SLOW}; y = 2")
     assert eventually(lambda: here.host.journal.counters["checkpoint_failed"] > failed, 20)
     assert sandbox.run("[x, y]").value == [1, 2]
     assert sandbox.run("del slow").status == "ok"
@@ -43,6 +45,39 @@ def test_an_object_that_ends_python_when_saved_costs_what_came_after_the_last_ch
     assert (ran.value, ran.state) == ([1, False], "restored")
     assert "exit code 7" in ran.state_reason
     sandbox.close()
+
+
+def test_an_object_that_never_finishes_saving_does_not_keep_its_host_from_ending(
+    another: MakeHost, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(host, "LAST_SAVE_S", 2.0)
+    ending = another()
+    hostile, other = Sandbox("native", durable=True), Sandbox("native", durable=True)
+    hostile.run("x = 1")
+    hostile.run(SLOW)
+    other.run("x = 2")
+    ending.close()
+    assert "not saved within 2 s" in caplog.text
+    another()
+    for sandbox, value in ((hostile, 1), (other, 2)):
+        ran = Sandbox.connect(sandbox.id).run("x")
+        assert (ran.value, ran.state) == (value, "restored")
+        assert ran.state_reason.endswith("its host was closed")
+
+
+def test_an_object_that_never_finishes_saving_keeps_no_other_sandbox_awake(
+    another: MakeHost, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(host, "LAST_SAVE_S", 1.0)
+    ending = another(idle_s=1)
+    hostile, other = Sandbox("native", durable=True), Sandbox("native", durable=True)
+    hostile.run(SLOW)
+    assert eventually(lambda: hostile.id in ending.host.expiry._leaving, 20)
+    other.run("x = 2")
+    assert eventually(lambda: other.id not in ending.host.sessions, 20)
+    assert hostile.id in ending.host.sessions
+    ending.close()  # in the middle of that
+    assert ending.host.sessions == {}
 
 
 def test_what_comes_from_inside_cannot_forge_a_log_line(caplog: pytest.LogCaptureFixture):

@@ -6,12 +6,14 @@ import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from tests.durability.conftest import MakeHost, saved
 
-from belljar import AsyncSandbox, PackageError, Sandbox, SandboxClosed, StoreFailed
+from belljar import AsyncSandbox, HostBusy, PackageError, Sandbox, SandboxClosed, SandboxError, StoreFailed
 from belljar.compose import LocalHost
+from belljar.host import admission, saving
 from belljar.store.sqlite import SqliteStore
 
 
@@ -119,3 +121,86 @@ def test_a_handle_that_never_used_it_closes_it_all_the_same(here: LocalHost):
     assert sandbox.id not in here.host.sessions
     with pytest.raises(SandboxClosed):
         sandbox.run("1")
+
+
+def slow_load(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Make waking slow; set when it has begun."""
+    reached, load = threading.Event(), saving.load
+
+    async def slow(*given: Any) -> Any:
+        reached.set()
+        await asyncio.sleep(0.5)
+        return await load(*given)
+
+    monkeypatch.setattr(saving, "load", slow)
+    return reached
+
+
+def test_one_that_is_found_while_it_wakes_is_as_durable_as_it_was(here: LocalHost, monkeypatch: pytest.MonkeyPatch):
+    reached = slow_load(monkeypatch)
+
+    async def use(id: str) -> None:
+        waking = await AsyncSandbox.connect(id)
+        running = asyncio.ensure_future(waking.run("x"))
+        while not reached.is_set():
+            await asyncio.sleep(0.01)
+        async with await AsyncSandbox.connect(id) as found:
+            assert found.durable
+        assert (await running).value == 1
+
+    with Sandbox("native", durable=True) as sandbox:
+        sandbox.run("x = 1")
+    asyncio.run(use(sandbox.id))
+    again = Sandbox.connect(sandbox.id)
+    assert again.run("x").value == 1
+    (fork,) = again.fork()
+    assert not fork._core.durable
+    fork.close()
+    assert again.run("x").value == 1
+    again.close()
+
+
+def test_one_that_is_closed_while_it_wakes_stays_closed(here: LocalHost, monkeypatch: pytest.MonkeyPatch):
+    reached = slow_load(monkeypatch)
+
+    async def use(id: str) -> None:
+        waking, closing = await AsyncSandbox.connect(id), await AsyncSandbox.connect(id)
+        running = asyncio.ensure_future(waking.run("1"))
+        while not reached.is_set():
+            await asyncio.sleep(0.01)
+        await closing.close()
+        with pytest.raises(SandboxError):
+            await running
+
+    with Sandbox("native", durable=True) as sandbox:
+        sandbox.run("x = 1")
+    asyncio.run(use(sandbox.id))
+    with pytest.raises(SandboxClosed):
+        Sandbox.connect(sandbox.id)
+
+
+def test_one_that_found_no_place_leaves_no_row(another: MakeHost, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(admission, "WAIT_S", 0.1)
+    host = another(max_sandboxes=1)
+    with Sandbox("native"):
+        for _ in range(3):
+            with pytest.raises(HostBusy):
+                Sandbox("native", durable=True)
+    durability = host.background.wait(host.host.durability())
+    assert durability.store.begin(lambda store: store.sandboxes(closed=True)).result(10) == []
+
+
+def test_one_that_found_no_place_at_its_first_use_finds_one_later(another: MakeHost, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(admission, "WAIT_S", 0.1)
+    another(max_sandboxes=1)
+
+    async def use() -> Any:
+        sandbox = AsyncSandbox("native", durable=True)
+        async with AsyncSandbox("native"):
+            with pytest.raises(HostBusy):
+                await sandbox.run("1")
+        ran = await sandbox.run("2")
+        await sandbox.close()
+        return ran.value
+
+    assert asyncio.run(use()) == 2

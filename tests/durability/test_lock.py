@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -88,3 +90,43 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path):
     (tmp_path / "hosts").write_text("in the way")
     with pytest.raises(StoreFailed, match="BELLJAR_STATE_DIR"):
         HostLock.take(tmp_path)
+
+
+def test_a_lock_that_could_not_be_written_leaves_neither_a_file_nor_a_descriptor(tmp_path: Path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = len(os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(StoreFailed, match="make room"):
+            HostLock.take(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list((tmp_path / "hosts").iterdir()) == []
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_what_could_not_be_noted_is_noted_the_next_time(tmp_path: Path):
+    lock = HostLock.take(tmp_path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(OSError, match="large"):
+            lock.note([os.getpid()])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    lock.note([os.getpid()])
+    me = ProcessId.of(os.getpid())
+    said = json.loads((tmp_path / f"hosts/{lock.name}.lock").read_text())
+    lock.release()
+    assert said["processes"] == [[me.pid, me.started]]
+
+
+def test_whoever_only_asks_is_not_taken_for_the_host(tmp_path: Path):
+    (tmp_path / "hosts").mkdir()
+    path = tmp_path / "hosts/1-2-x.lock"
+    path.write_text("{}")
+    with path.open() as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH)  # as is_held() does for a moment, in another process
+        assert not is_held(tmp_path, "1-2-x")
+        fcntl.flock(asking, fcntl.LOCK_EX)
+        assert is_held(tmp_path, "1-2-x")

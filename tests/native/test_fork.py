@@ -168,6 +168,7 @@ def test_memory_that_processes_share_goes_through_a_checkpoint(sandbox: Sandbox,
     ran = fork.run("rows")
     assert (ran.value, ran.state) == ([1], "restored")
     assert "shared between processes" in ran.state_reason
+    assert ran.state_reason.endswith("without shared")
     assert sandbox.run("shared[0]").value == 0
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.loopback import Web, names
 
-from belljar import HostBusy, Policy, Sandbox, StartFailed, compose
+from belljar import HostBusy, InvalidRequest, Policy, Sandbox, StartFailed, compose
 from belljar.compose import LocalHost
 from belljar.host import admission
 from belljar.settings import Settings
@@ -130,12 +130,14 @@ def test_forks_take_places_of_their_host_and_give_them_back(
     closing.enter_context(compose.using(host))
     monkeypatch.setattr(admission, "WAIT_S", 0.1)
     parent = closing.enter_context(Sandbox("native", policy=Policy(packages="none")))
+    with pytest.raises(InvalidRequest, match="at most 2 forks"):
+        parent.fork(3)  # waiting would not help
     for _ in range(2):
-        with pytest.raises(HostBusy, match="its 3 sandboxes"):
-            parent.fork(3)
+        with Sandbox("native", policy=Policy(packages="none")), pytest.raises(HostBusy, match="its 3 sandboxes"):
+            parent.fork(2)
         forks = parent.fork(2)
         with pytest.raises(HostBusy):
             parent.fork()
         for fork in forks:
             fork.close()
-    assert host.host.status()["counters"]["created"] == 5
+    assert host.host.status()["counters"]["created"] == 7

@@ -113,6 +113,17 @@ def test_a_kernel_killed_in_the_pool_is_never_handed_out():
             assert (ran.status, ran.value) == ("ok", 1)
 
 
+def test_a_pool_whose_kernels_were_killed_is_full_again_before_anybody_asks():
+    assert works()
+    fill_pool()
+    pool: Any = next(iter(compose.local_host().host._pools.values()))
+    dead = list(pool._ready)
+    for process in dead:
+        kill(pid_of(process.kernel.pidfd))
+    assert eventually(lambda: pool.ready == pool.size, 20)
+    assert not set(dead) & set(pool._ready)
+
+
 def test_a_keeper_killed_takes_its_sandbox_and_no_other():
     with Sandbox("native") as sandbox, Sandbox("native") as other:
         other.run("x = 1")

@@ -170,6 +170,18 @@ def test_files_that_do_not_fit_are_told_and_the_rest_is_there(sandbox: Sandbox):
         assert value(other, "x") == 1
 
 
+def test_files_larger_than_what_may_be_saved_are_told_and_cost_nothing_else():
+    limits = Limits(memory_mb=64, disk_mb=16)
+    with Sandbox("native", limits=limits, policy=Policy(packages="none")) as sandbox:
+        value(sandbox, "x = 1\nwith open('large', 'wb') as file: _ = file.truncate(15 << 20)")
+        value(sandbox, "import os\nfor n in range(20): os.link('large', f'link-{n:02}')")
+        value(sandbox, "open('small', 'w').write('s')")
+        saved = sandbox.checkpoint()
+    assert "x" in saved.saved
+    assert 15 <= len(saved.files_skipped) < 20
+    assert set(saved.files_skipped.values()) == {"its 15,728,640 bytes do not fit into what may be saved"}
+
+
 @pytest.mark.parametrize("megabytes", [10, pytest.param(200, marks=pytest.mark.long)])
 @pytest.mark.usefixtures("native")
 def test_large_states_come_back_to_the_byte(megabytes: int):

@@ -106,6 +106,9 @@ def test_one_host_at_a_time_has_a_sandbox(store: SqliteStore):
     assert store.release("two", "it ended") == [record.id]
     asleep = store.sandbox(record.id)
     assert (asleep.state, asleep.host, asleep.reason) == ("asleep", None, "it ended")
+    assert store.claim(record.id, "three", None)
+    assert store.sandbox(record.id).reason is None  # it lives again
+    store.release("three")
     store.close_sandbox(record.id, "too old")
     assert not store.claim(record.id, "three", None)
     assert (store.sandboxes(), store.sandboxes(closed=True)[0].reason) == ([], "too old")
@@ -233,6 +236,18 @@ def test_a_store_of_a_later_belljar_is_refused(store: SqliteStore):
     db.close()
     with pytest.raises(StoreFailed, match="later Belljar"):
         store.sandboxes()
+
+
+@pytest.mark.parametrize("limits", ["torn {", "[]", '{"memory_mb": -1}'])
+def test_a_row_that_makes_no_sense_costs_no_other(store: SqliteStore, limits: str):
+    good, bad = sandbox(), sandbox()
+    store.add_sandbox(good)
+    store.add_sandbox(bad)
+    with store._writing() as db:
+        db.execute("UPDATE sandboxes SET limits = ? WHERE id = ?", (limits, bad.id))
+    assert store.sandboxes() == [good]
+    with pytest.raises(StoreFailed, match=f"{bad.id} makes no sense"):
+        store.sandbox(bad.id)
 
 
 def test_ids_are_no_paths(store: SqliteStore):

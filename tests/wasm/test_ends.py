@@ -7,12 +7,15 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.reliability.traces import Process, alive, descendants, eventually
 
-from belljar import Policy, Sandbox
+from belljar import Policy, Sandbox, compose
+from belljar.compose import LocalHost
+from belljar.settings import Settings
 
 MANY = 20
 HOST = """
@@ -88,6 +91,23 @@ def test_a_killed_process_is_told_and_replaced():
         assert (ran.value, ran.state) == (False, "reset")
         assert ran.state_reason
         assert sandbox.run("2 + 2").value == 4
+
+
+def test_one_that_was_killed_in_the_pool_is_replaced(native: None):
+    host = LocalHost(replace(Settings.load(), pool_size=1, reserve_size=0))
+    with compose.using(host):
+        before = {process.pid for process in denos(os.getpid())}
+        host.background.wait(
+            host.host.ready("wasm", host.host.registry.get("wasm").environment(Policy(packages="none")))
+        )
+        (pooled,) = [process for process in denos(os.getpid()) if process.pid not in before]
+        (pool,) = host.host._pools.values()
+        (dead,) = pool._ready
+        os.kill(pooled.pid, 9)
+        assert eventually(lambda: pool.ready == 1 and dead not in pool._ready, 30)
+        with Sandbox("wasm", policy=Policy(packages="none")) as sandbox:
+            assert sandbox.run("2 + 2").value == 4
+    host.close()
 
 
 @pytest.mark.long

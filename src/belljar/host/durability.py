@@ -13,7 +13,7 @@ from belljar.errors import InvalidRequest, PackageError, SandboxClosed, SandboxE
 from belljar.host.door import Door
 from belljar.host.journal import Journal
 from belljar.host.life import Life
-from belljar.host.lock import HostLock, gone_hosts, is_held
+from belljar.host.lock import HostLock, gone_hosts, is_held, pid_of
 from belljar.settings import Settings
 from belljar.state.keys import known_keys, own_key
 from belljar.store.base import SandboxRecord, Store
@@ -71,7 +71,10 @@ class Durability:
         except BaseException:
             if session is not None:
                 await self._host.let_go(session)
-            await (self.close_record(record.id) if is_new else self.release(life, life.record.reason))
+            if is_new:
+                await self.store.call(lambda store: store.remove_sandbox(record.id))
+            else:
+                await self.release(life, life.record.reason)
             raise
         self.note_processes()
         return session
@@ -118,7 +121,7 @@ class Durability:
             found = await self.store.call(lambda store: self._claim(store, record, is_new))
         except asyncio.CancelledError:  # it is claimed all the same, for nobody
             if is_new:
-                self.store.begin(lambda store: store.close_sandbox(record.id))
+                self.store.begin(lambda store: store.remove_sandbox(record.id))
             else:
                 self.store.begin(lambda store: store.release(name, None, record.id))
             raise
@@ -233,8 +236,7 @@ def checked(found: SandboxRecord | None, owner: str) -> SandboxRecord:
 
 def taken(record: SandboxRecord) -> SandboxTaken:
     """Somebody else has it."""
-    pid = (record.host or "").partition("-")[0]
     return SandboxTaken(
-        f"this sandbox is live in another process (pid {pid}); use it there, or end it with "
+        f"this sandbox is live in another process (pid {pid_of(record.host or '')}); use it there, or end it with "
         f"`belljar sandboxes close {record.id}`"
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -23,16 +22,17 @@ class Expiry:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._settings = host.settings
-        self._stop = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._leaving: set[str] = set()  # the ids of those that are falling asleep
 
     def begin(self) -> None:
         """Look after the durable sandboxes of the host from now on."""
         self._start(self._tick())
 
     async def close(self) -> None:
-        """See through what was begun, and begin nothing more."""
-        self._stop.set()
+        """Leave what was begun to the end of the host, which saves what it can in time."""
+        for task in self._tasks:
+            task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def hibernate(self, session: Session, reason: str) -> bool:
@@ -55,13 +55,14 @@ class Expiry:
         return True
 
     def make_room(self) -> None:
-        """If somebody waits for a place: let the durable sandbox sleep that was not used for longest."""
-        host = self._host
-        idle = [(session.life.last_used, session) for session in host.sessions.values() if session.life]
-        idle = [(used, session) for used, session in idle if not session.users]
-        if host.admission.waiting and idle:
-            _, longest = min(idle, key=lambda pair: pair[0])
-            self._start(self._try(longest, "it was put to sleep to make room for another"))
+        """Somebody waits for a place: let the durable sandbox sleep that was not used for longest, or the next."""
+        if not self._host.closed:
+            self._start(self._clear())
+
+    def became_idle(self) -> None:
+        """A durable sandbox is not in use any more: it may make room for those who found no other to do so."""
+        if self._host.admission.waiting > len(self._leaving):
+            self.make_room()
 
     def is_too_old(self, record: SandboxRecord) -> bool:
         """Whether it has lived longer than the operator allows."""
@@ -75,10 +76,8 @@ class Expiry:
     async def _tick(self) -> None:
         bounds = [bound / 4 for bound in (self._settings.idle_s, self._settings.max_age_s) if bound]
         pause = max(0.1, min([TICK_S, *bounds]))
-        while not self._stop.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), pause)
-                return
+        while True:
+            await asyncio.sleep(pause)
             for session in list(self._host.sessions.values()):
                 await self._look_after(session)
 
@@ -91,14 +90,34 @@ class Expiry:
                 await self._host.close_session(session, self.too_old)
             except SandboxError as failure:
                 self._host.journal.warn("expiry_failed", session.spec.id, failure)
-        elif idle_s and time.time() - life.last_used > idle_s:
-            await self._try(session, f"it was put to sleep after {idle_s:,} s without use")
+        elif idle_s and time.time() - life.last_used > idle_s and session.spec.id not in self._leaving:
+            # One that takes long to save does not keep others from sleeping.
+            self._start(self._try(session, f"it was put to sleep after {idle_s:,} s without use"))
 
-    async def _try(self, session: Session, reason: str) -> None:
+    async def _clear(self) -> None:
+        tried: set[str] = set()
+        while self._host.admission.waiting and (longest := self._idle_for_longest(tried | self._leaving)) is not None:
+            tried.add(longest.spec.id)
+            if await self._try(longest, "it was put to sleep to make room for another"):
+                return
+
+    def _idle_for_longest(self, but: set[str]) -> Session | None:
+        idle = [
+            (session.life.last_used, name, session)
+            for name, session in self._host.sessions.items()
+            if session.life is not None and not session.users and name not in but
+        ]
+        return min(idle)[2] if idle else None
+
+    async def _try(self, session: Session, reason: str) -> bool:
+        self._leaving.add(session.spec.id)
         try:
-            await self.hibernate(session, reason)
+            return await self.hibernate(session, reason)
         except SandboxError as failure:
             self._host.journal.warn("expiry_failed", session.spec.id, failure)
+            return False
+        finally:
+            self._leaving.discard(session.spec.id)
 
     def _start(self, act: Any) -> None:
         task = asyncio.get_running_loop().create_task(act)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from belljar.engines.base import CannotFork, Spec
-from belljar.errors import SandboxClosed
+from belljar.errors import InvalidRequest, SandboxClosed
 from belljar.host import saving
 from belljar.host.host import Host
 from belljar.host.session import Session
@@ -22,8 +22,15 @@ async def fork(host: Host, session: Session, count: int, key: Callable[[], bytes
     """So many sandboxes in the state of this one; all of them or none.
 
     Raises:
+        InvalidRequest: when the host never has room for so many.
         SandboxError: when there is no state, or a fork could not be made. The sandbox goes on as it was.
     """
+    most = host.settings.max_sandboxes
+    if most and count >= most:  # the sandbox itself has a place, too
+        raise InvalidRequest(
+            f"this host has room for {most} sandboxes, this one among them; ask for at most {most - 1} forks, or raise "
+            "BELLJAR_MAX_SANDBOXES"
+        )
     specs = [replace(session.spec, id=str(uuid.uuid4())) for _ in range(count)]
     made: list[Forked] = []
     places = 0
@@ -62,9 +69,9 @@ async def _restore(
     for spec in specs:
         fork = await host.create(session.engine_name, spec)
         made.append((fork, None))
-        report = await saving.restore(fork, opened)
+        report = _whole(await saving.restore(fork, opened), checkpoint)
         fork.origin = checkpoint.parent
-        made[-1] = (fork, _whole(report, checkpoint))
+        made[-1] = (fork, report)
         fork.restored = f"forked from sandbox {session.spec.id} through a checkpoint ({why}){saving.without(report)}"
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from belljar.store.base import SandboxRecord
 
 READY_TIMEOUT_S = 60
+LAST_SAVE_S = 20.0  # at the end of the host; what takes longer than that goes on from what was saved before
 MOST_LAYERED = 4  # pools of environments with a layer
 
 
@@ -188,7 +189,8 @@ class Host:
             SandboxClosed: when it was closed for good.
             SandboxTaken: when another host that lives has it.
         """
-        session = self.sessions.get(id)
+        async with self.start_of(id):  # one that is just waking is not known as durable yet
+            session = self.sessions.get(id)
         if session is None or session.life is not None:
             return await (await self.durability()).find(id, owner)
         from belljar.store.base import SandboxRecord
@@ -224,6 +226,7 @@ class Host:
         try:
             async with asyncio.timeout(READY_TIMEOUT_S):
                 while self._pools[key].ready < self._pools[key].size:
+                    await self._pools[key].drop_dead()
                     self._pools[key].refill()
                     await asyncio.sleep(0.005)
         except TimeoutError:
@@ -249,9 +252,13 @@ class Host:
         """At the end of the host: what is durable is saved first, unless a run is on, which may take long."""
         if session.life is not None and not session.users:
             try:
-                await session.life.settle()
+                async with asyncio.timeout(LAST_SAVE_S):
+                    await session.life.settle()
             except SandboxError as failure:
                 self.journal.warn("checkpoint_failed", session.spec.id, failure)
+            except TimeoutError:
+                late = SandboxError(f"its last state was not saved within {LAST_SAVE_S:g} s, and its host ends")
+                self.journal.warn("checkpoint_failed", session.spec.id, late)
         await session.close()
 
     async def let_go(self, session: Session) -> None:
@@ -310,4 +317,4 @@ class Host:
         key = (engine.name, environment.digest)
         template = Spec("", environment)
         self._pools[key] = Pool(engine, template, self.settings.pool_size)
-        self._pools[key].refill()
+        self._pools[key].begin()

@@ -65,7 +65,7 @@ class Life:
         if self.is_new:
             self.changed()  # it may have files from the beginning
 
-    async def recover(self, kept: bool) -> str | None:
+    async def recover(self) -> str | None:
         """Within the sandbox's turn, after its Python was replaced: its variables again, and its files if lost.
 
         What was restored, in words; None when there is nothing to restore, or it ended the Python again.
@@ -76,11 +76,11 @@ class Life:
         session = self.session
         assert session is not None
         try:
-            told = await self._load(session, with_files=not kept)
-        except StoreFailed:
+            told = await self._load(session, with_files=session.are_files_lost)
+        except BaseException as failure:
             session.is_set_up = False  # nobody may take this Python for the one that was
-            raise
-        except SandboxError as failure:
+            if isinstance(failure, StoreFailed) or not isinstance(failure, SandboxError):
+                raise
             self._durability.journal.warn("restore_failed", self.record.id, failure)
             await session.renew()
             return None
@@ -250,7 +250,9 @@ class Life:
                 continue
             report = await saving.load(session, opened, with_files)
             self.last, session.origin = record, opened.header.get("parent")
-            lacking = saving.without(replace(report, skipped={**record.skipped, **report.skipped}))
+            files = {**opened.header["files_skipped"], **report.files_skipped} if with_files else report.files_skipped
+            report = replace(report, skipped={**record.skipped, **report.skipped}, files_skipped=files)
+            lacking = saving.without(report)
             return f"the state after run {record.count} was restored{lacking}{damaged}"
         self._nothing = "no checkpoint could be read" if damaged else "nothing had been saved"
         return None

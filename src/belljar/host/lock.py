@@ -76,10 +76,15 @@ class HostLock:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             fresh = folder / (_FRESH + name)
             descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            _try_lock(descriptor)
-            lock = cls(folder, descriptor, name)
-            lock.note([])
-            fresh.rename(folder / (name + _SUFFIX))  # under its name it is never seen unlocked
+            try:
+                _try_lock(descriptor)
+                lock = cls(folder, descriptor, name)
+                lock.note([])
+                fresh.rename(folder / (name + _SUFFIX))  # under its name it is never seen unlocked
+            except OSError:
+                os.close(descriptor)
+                fresh.unlink(missing_ok=True)
+                raise
         except OSError as failure:
             raise StoreFailed(
                 f"this host could not be registered in {folder} ({failure.strerror}); make room there, or set "
@@ -97,9 +102,9 @@ class HostLock:
         processes = frozenset(ProcessId.of(pid) for pid in pids)
         if processes <= self._noted and self._noted:
             return
-        self._noted = processes
         text = json.dumps({"boot": _boot(), "processes": [[each.pid, each.started] for each in processes]}).encode()
         os.pwrite(self._descriptor, text.ljust(os.fstat(self._descriptor).st_size), 0)
+        self._noted = processes
 
     def release(self) -> None:
         """Let go of it, when the host has ended by itself. Idempotent."""
@@ -128,6 +133,11 @@ class GoneHost:
         return sum(process.end() for process in self.processes)
 
 
+def pid_of(name: str) -> str:
+    """The number of the process that the host of this name is, or was."""
+    return name.partition("-")[0]
+
+
 def is_held(state_dir: Path, name: str) -> bool:
     """Whether the host of this name lives."""
     try:
@@ -135,7 +145,7 @@ def is_held(state_dir: Path, name: str) -> bool:
     except OSError:
         return False
     try:
-        return not _try_lock(descriptor)
+        return not _try_lock(descriptor, is_shared=True)  # others who only ask are no holders
     finally:
         os.close(descriptor)
 
@@ -177,11 +187,11 @@ def _boot() -> str:
         return ""
 
 
-def _try_lock(descriptor: int) -> bool:
+def _try_lock(descriptor: int, is_shared: bool = False) -> bool:
     import fcntl
 
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except OSError:
         return False
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -9,14 +10,14 @@ from typing import Any
 
 from belljar.errors import InvalidRequest, SandboxError, SandboxMissing, SandboxTaken
 from belljar.host import door
-from belljar.host.durability import ENDED, taken
-from belljar.host.lock import HostLock, is_held
+from belljar.host.durability import ENDED
+from belljar.host.lock import HostLock, is_held, pid_of
 from belljar.settings import Settings
 from belljar.store.base import SandboxRecord
 from belljar.store.sqlite import SqliteStore
 
 SHORTEST_ID = 4
-TRIES = 3  # a sandbox may change hands while it is looked at
+TRIES, PAUSE_S = 4, 0.2  # a sandbox may change hands while it is looked at
 
 
 class Overview:
@@ -70,18 +71,24 @@ class Overview:
             SandboxError: when its host does not answer, or the store cannot be used.
         """
         record = self.find(id)
-        for _ in range(TRIES):
+        for number in range(TRIES):
             if record.state == "closed":
                 break
+            time.sleep(number * PAUSE_S)
             if record.host is not None and is_held(self._settings.state_dir, record.host):
                 answer = door.ask(self._settings.state_dir, record.host, {"act": "close", "id": record.id})
                 if answer is None:
-                    raise SandboxTaken(f"its host does not answer; {taken(record)}")
+                    raise SandboxTaken(
+                        f"sandbox {record.id} is live in another process (pid {pid_of(record.host)}), which does not "
+                        "answer; end that process, then close the sandbox again"
+                    )
                 if "error" in answer:
                     raise SandboxError(f"its host could not close it: {answer['error']}")
             else:
                 self._close_unowned(record)
             record = self.find(record.id)
+        if record.state != "closed":
+            raise SandboxTaken(f"sandbox {record.id} is just waking or falling asleep, and is not closed; try again")
         return record.id
 
     def _close_unowned(self, record: SandboxRecord) -> None:

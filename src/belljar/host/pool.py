@@ -12,6 +12,7 @@ from belljar.errors import SandboxError
 from belljar.host.session import configuration
 
 REFILLS = 2  # at the same time
+CHECK_S = 1.0  # what has died is replaced before somebody asks for it
 REFILL_AFTER_S = 0.05  # the sandbox that was taken has something to run now: let it
 
 
@@ -27,6 +28,12 @@ class Pool:
         self._coming = 0
         self._awaited = 0
         self._closed = False
+        self._checking: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Fill it, and keep it full from now on."""
+        self.refill()
+        self._checking = asyncio.get_running_loop().create_task(self._check())
 
     async def take(self, spec: Spec) -> KernelProcess | None:
         """A ready process that now has this spec; None when there is none, or the spec needs a start of its own."""
@@ -67,9 +74,10 @@ class Pool:
     async def close(self) -> None:
         """End what is ready."""
         self._closed = True
-        for task in self._refills:
+        tasks = [*self._refills, *([self._checking] if self._checking is not None else [])]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._refills, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         while self._ready:
             await self._ready.popleft().close()
 
@@ -77,6 +85,18 @@ class Pool:
     def ready(self) -> int:
         """How many could be taken now."""
         return sum(process.alive for process in self._ready)
+
+    async def _check(self) -> None:
+        while True:
+            await asyncio.sleep(CHECK_S)
+            await self.drop_dead()
+            self.refill()
+
+    async def drop_dead(self) -> None:
+        """Close what has died in the pool, so that refill() counts what can be taken."""
+        dead = [process for process in self._ready if not process.alive]
+        self._ready = deque(process for process in self._ready if process.alive)
+        await asyncio.gather(*(process.close() for process in dead), return_exceptions=True)
 
     async def _make_one(self) -> None:
         spec = replace(self.template, id=str(uuid.uuid4()))

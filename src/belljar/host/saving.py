@@ -106,6 +106,7 @@ async def load(session: Session, opened: Opened, with_files: bool = True) -> Che
             restoring.take(part, done)
         else:
             break
+    session.are_files_lost = session.are_files_lost and not with_files
     return restoring.report()
 
 
@@ -292,7 +293,8 @@ def requirements(environment: Environment) -> list[str]:
 
 def without(report: CheckpointReport) -> str:
     """What is not there again, by name."""
-    missing = list(dict.fromkeys([*report.packages_skipped, *sorted(report.skipped)]))
+    names = [*report.packages_skipped, *sorted(report.skipped), *sorted(report.files_skipped)]
+    missing = list(dict.fromkeys(names))
     more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
     return f", without {', '.join(missing[:10])}{more}" if missing else ""
 

@@ -77,6 +77,7 @@ class Session:
         self.restored: str | None = None  # the same, of one that was given a checkpoint
         self._left_behind: str | None = None  # what a live fork does not have of its parent, until it was told
         self.is_set_up = False
+        self.are_files_lost = False  # until a checkpoint has brought them back, or somebody was told
         self._stop: Stop | None = None  # of the run that is on
         self._supply = Supply(self)
 
@@ -148,6 +149,7 @@ class Session:
             finally:
                 overflow.forget()
             await self._explain(execution)
+            await self._promise(execution)
             self._news = self.restored = self._left_behind = None
             return execution
 
@@ -170,9 +172,10 @@ class Session:
         """Forget every variable; the workspace stays."""
         async with self._turn:
             self._check_open()
-            kept = await self.renew()
+            await self.renew()
             self.count, self._lost, self.restored, self._left_behind = 0, None, None, None
-            self._news = None if kept else "a fresh Python was started, as asked, but the files are lost"
+            lost, self.are_files_lost = self.are_files_lost, False
+            self._news = "a fresh Python was started, as asked, but the files are lost" if lost else None
 
     async def start_over(self) -> bool:
         """For whoever has the turn: a fresh Python in the place of one that ended before any code ran in it.
@@ -337,9 +340,14 @@ class Session:
         assert execution.error is not None
         self._lost = execution.error.value
         execution.state, execution.state_reason = "reset", self._lost
-        if self.life is not None and self.life.last is not None:
-            told = f"{self._lost}; the next run goes on from the state after run {self.life.last.count}"
-            execution.state, execution.state_reason = "restored", told
+
+    async def _promise(self, execution: Execution) -> None:
+        """What the run after the end of a durable sandbox's Python goes on from, once that is on the disk."""
+        if self._lost is not None and self.life is not None:
+            await self.life.written()
+            if self.life.last is not None:
+                told = f"{self._lost}; the next run goes on from the state after run {self.life.last.count}"
+                execution.state, execution.state_reason = "restored", told
 
     async def _revive(self) -> tuple[State, str | None]:
         """Make sure that a kernel is there; ("reset", why) when it is a new one."""
@@ -351,18 +359,19 @@ class Session:
                 return "restored", self.restored
             return "kept", self._left_behind and f"a fork has no threads or connections: without {self._left_behind}"
         reason = self._lost or "the sandbox's Python had ended"
-        kept = await self.renew()
-        if self.life is not None and (told := await self.life.recover(kept)) is not None:
+        await self.renew()
+        if self.life is not None and (told := await self.life.recover()) is not None:
             self._lost, self.restored = None, f"{told}: {reason}"
             return "restored", self.restored
-        self._lost = None
-        self._news = f"a fresh Python was started{'' if kept else ', and the files are lost'}: {reason}"
+        lost, self._lost, self.are_files_lost = self.are_files_lost, None, False
+        self._news = f"a fresh Python was started{', and the files are lost' if lost else ''}: {reason}"
         return "reset", self._news
 
     async def renew(self) -> bool:
         """A fresh kernel, set up; one that was left half way is not used. False when the files are lost."""
         self.is_set_up = False
         kept = await self.process.restart()
+        self.are_files_lost = self.are_files_lost or not kept
         await self.configure()
         return kept
 

@@ -73,7 +73,10 @@ class Store(Protocol):
         """The one with this id."""
 
     def sandboxes(self, owner: str | None = None, closed: bool = False) -> list[SandboxRecord]:
-        """All of them, or those of one owner, the newest first; closed ones only when asked for."""
+        """All of them, or those of one owner, the newest first; closed ones only when asked for.
+
+        A row that makes no sense is left out: it costs no other.
+        """
 
     def claim(self, id: str, host: str, former: str | None) -> bool:
         """Make it live on a host, unless another than the former one has it meanwhile, or it was closed."""
@@ -86,6 +89,9 @@ class Store(Protocol):
 
     def close_sandbox(self, id: str, reason: str | None = None) -> None:
         """End it for good: its checkpoints go, its row and its history stay for a while."""
+
+    def remove_sandbox(self, id: str) -> None:
+        """As if it had never been there: one that did not come to life."""
 
     def add_checkpoint(self, record: CheckpointRecord, data: bytes, keep: int) -> None:
         """Add one, whole or not at all, and remove all but the newest so many."""

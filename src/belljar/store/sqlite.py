@@ -42,18 +42,23 @@ class SqliteStore:
         return _sandbox(rows[0]) if rows else None
 
     def sandboxes(self, owner: str | None = None, closed: bool = False) -> list[SandboxRecord]:
-        """All of them, or those of one owner, the newest first."""
+        """All of them that make sense, or those of one owner, the newest first."""
         rows = self._read(
             "SELECT * FROM sandboxes WHERE (?1 IS NULL OR owner = ?1) AND (?2 OR state != 'closed')"
             " ORDER BY created DESC", owner, closed,
         )  # fmt: skip
-        return [_sandbox(row) for row in rows]
+        found = []
+        for row in rows:
+            with contextlib.suppress(StoreFailed):  # whoever asks for that one is told why
+                found.append(_sandbox(row))
+        return found
 
     def claim(self, id: str, host: str, former: str | None) -> bool:
         """Compare and swap its host."""
         with self._writing() as db:
             done = db.execute(
-                "UPDATE sandboxes SET host = ?, state = 'live' WHERE id = ? AND host IS ? AND state != 'closed'",
+                "UPDATE sandboxes SET host = ?, state = 'live', reason = NULL"
+                " WHERE id = ? AND host IS ? AND state != 'closed'",
                 (host, id, former),
             )
             return done.rowcount == 1
@@ -81,6 +86,11 @@ class SqliteStore:
                 " WHERE id = ? AND state != 'closed'", (reason, time.time(), id),
             )  # fmt: skip
         self._bytes.delete(id)
+
+    def remove_sandbox(self, id: str) -> None:
+        """It never came to life."""
+        with self._writing() as db:
+            db.execute("DELETE FROM sandboxes WHERE id = ?", (id,))
 
     def add_checkpoint(self, record: CheckpointRecord, data: bytes, keep: int) -> None:
         """The bytes first: a row never names what is not there."""
@@ -240,8 +250,8 @@ def _row(record: SandboxRecord) -> dict[str, Any]:
 
 
 def _sandbox(row: dict[str, Any]) -> SandboxRecord:
-    limits, policy = json.loads(row["limits"]), json.loads(row["policy"])
     try:
+        limits, policy = json.loads(row["limits"]), json.loads(row["policy"])
         return SandboxRecord(
             **row
             | {
@@ -250,8 +260,10 @@ def _sandbox(row: dict[str, Any]) -> SandboxRecord:
                 "policy": Policy(**policy),
             }
         )
-    except (SandboxError, TypeError, ValueError) as failure:
-        raise StoreFailed(f"the row of sandbox {row['id']} makes no sense: {failure}") from failure
+    except (SandboxError, TypeError, ValueError, AttributeError) as failure:
+        raise StoreFailed(
+            f"the row of sandbox {row['id']} makes no sense to this Belljar ({failure}); use the one that made it"
+        ) from failure
 
 
 def _explained(path: Path, failure: Exception) -> str:

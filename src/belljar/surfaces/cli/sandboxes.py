@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from belljar.errors import SandboxError
 from belljar.surfaces.cli.wording import one_line
 
 if TYPE_CHECKING:
@@ -26,8 +28,7 @@ def command(options: Namespace) -> int:
         elif options.action == "show":
             _show(seen, options)
         else:
-            for wanted in options.ids:
-                print(f"closed {seen.close(wanted)}")
+            _close(seen, options.ids)
     return 0
 
 
@@ -60,6 +61,20 @@ def _show(seen: Overview, options: Namespace) -> None:
         )
     for run in runs:
         print(f"run {run['count']}: {run['status']}, {run['wall_s']:.3f} s: {one_line(run['code'])[:100]}")
+
+
+def _close(seen: Overview, ids: list[str]) -> None:
+    """Each of them, whatever becomes of the others."""
+    failures: list[SandboxError] = []
+    for wanted in ids:
+        try:
+            print(f"closed {seen.close(wanted)}")
+        except SandboxError as failure:
+            failures.append(failure)
+    for each in failures[:-1]:
+        print(f"belljar: {one_line(str(each))}", file=sys.stderr)
+    if failures:
+        raise failures[-1]
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
