@@ -9,19 +9,20 @@ import re
 from typing import TYPE_CHECKING
 
 from belljar.engines.base import CannotFork, Event, Spec, ignore
-from belljar.engines.native.cgroups import Group
 from belljar.engines.native.keeper import Keeper
 from belljar.engines.native.link import Link
 from belljar.engines.native.process import NativeProcess, check_hello, new_link
 from belljar.errors import StartFailed
 from belljar_jail.beneath import GENERATIONS, root_of
 from belljar_jail.door import KINDS
+from belljar_jail.keeper import READABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 _BENEATH = re.compile(rb"^(/\.beneath)+/root")  # where the root of a fork is mounted
 TIMEOUT_S, ANSWER_S = 10.0, 2.0
+PLANTED = {"1", "2", "3"}
 WANTED = {"NoNewPrivs": "1", "Seccomp": "2", "Threads": "1"} | dict.fromkeys(
     ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), "0" * 16
 )
@@ -77,7 +78,7 @@ async def _pass(parent: NativeProcess, fork: NativeProcess, doorkeeper: Keeper, 
             try:
                 kernel.pidfd = await _entered(entering, knocking)
                 theirs.close()
-                _adopt(parent, fork, kernel, _settled(kernel.pidfd, way_in, fork.group))
+                _adopt(parent, fork, kernel, _settled(fork, kernel.pidfd, way_in))
                 doorkeeper.release()
                 left = _left(await knocking)
                 await asyncio.wait((kernel.hello, kernel.ended), return_when=asyncio.FIRST_COMPLETED)
@@ -115,9 +116,10 @@ async def _entered(entering: asyncio.Future[int], knocking: asyncio.Future[Event
     return entering.result()
 
 
-def _settled(pidfd: int, way_in: Sequence[int], group: Group | None) -> list[int]:
+def _settled(fork: NativeProcess, pidfd: int, way_in: Sequence[int]) -> list[int]:
     """See from outside that the process is where it belongs and has no power; its pids, the outermost first."""
-    pid = _pid_of(pidfd)
+    pid, group = _pid_of(pidfd), fork.group
+    mounted = fork.keeper.mounts if fork.keeper is not None else ()
     for kind, descriptor in zip(KINDS, way_in, strict=False):
         if os.stat(f"/proc/{pid}/ns/{kind}").st_ino != os.fstat(descriptor).st_ino:
             raise StartFailed(f"the fork is not in the {kind} namespace that is its own")
@@ -128,20 +130,25 @@ def _settled(pidfd: int, way_in: Sequence[int], group: Group | None) -> list[int
         raise StartFailed(f"the fork is not behind its walls: {', '.join(odd)}")
     if group is None or not group.has(pid):
         raise StartFailed("the fork is not in its control group")
+    if {*os.listdir(f"/proc/{pid}/fd")} != PLANTED:
+        raise StartFailed("the fork holds descriptors that are not its own")
     with open(f"/proc/{pid}/maps", "rb") as maps:
-        if any(is_shared(row) for row in maps):
+        if any(is_shared(row, mounted) for row in maps):
             raise CannotFork("it holds memory that is shared between processes, and a fork would share it, too")
     return [int(number) for number in status["NSpid"].split()]
 
 
-def is_shared(row: bytes) -> bool:
-    """Whether a mapping ties a process to others: shared, and written to or a file of the sandbox's own."""
-    _, mode, *_ = words = row.split(None, 5)
+def is_shared(row: bytes, mounted: Iterable[str] = ()) -> bool:
+    """Whether a mapping ties a process to others: shared, and of anything but a file that it can only read.
+
+    What may not be written now may be made writable again: the right to that is not seen here.
+    """
+    _, mode, *_ = words = row.rstrip(b"\n").split(None, 5)
     if mode[3:4] != b"s":
         return False
     path = _BENEATH.sub(b"", words[5]) if len(words) > 5 else b""
-    own = path.startswith((b"/workspace", b"/tmp", b"/home/", b"/dev/shm", b"/memfd:"))
-    return mode[1:2] == b"w" or own
+    only_read = tuple(f"{folder}/".encode() for folder in (*READABLE, *mounted))
+    return mode[1:2] == b"w" or not path.startswith(only_read)
 
 
 def _adopt(parent: NativeProcess, fork: NativeProcess, kernel: Link, pids: list[int]) -> None:
