@@ -54,6 +54,14 @@ def check_text(what: str, given: object) -> Any:
     return given
 
 
+def check_name(what: str, given: object) -> Any:
+    """The same, and text that can be stored and shown: no half of a surrogate pair."""
+    text = check_text(what, given)
+    if text is not None and not is_encodable(text):
+        raise InvalidRequest(f"{what} cannot be written as UTF-8: {text[:100]!r}")
+    return text
+
+
 def check_json(what: str, given: Any) -> Any:
     """A value that can be sent as JSON."""
     try:
