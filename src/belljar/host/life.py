@@ -248,7 +248,7 @@ class Life:
                 durability.journal.warn("checkpoint_damaged", self.record.id, failure)
                 damaged = damaged or f"; a newer one, after run {record.count}, was damaged"
                 continue
-            report = await saving.load(session, opened, with_files)
+            report = await saving.load(session, opened, with_files, PATIENCE_S, at_any_cost=True)
             self.last, session.origin = record, opened.header.get("parent")
             lacking = saving.without(replace(report, skipped={**record.skipped, **report.skipped}))
             return f"the state after run {record.count} was restored{lacking}{damaged}"
