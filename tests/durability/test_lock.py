@@ -88,3 +88,35 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path):
     (tmp_path / "hosts").write_text("in the way")
     with pytest.raises(StoreFailed, match="BELLJAR_STATE_DIR"):
         HostLock.take(tmp_path)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to another user")
+def test_a_lock_that_another_user_wrote_ends_nobody_and_is_left_alone(tmp_path: Path):
+    with subprocess.Popen(["sleep", "1000"]) as bystander:
+        lock = HostLock.take(tmp_path)
+        lock.note([bystander.pid])
+        lock.forget()
+        path = tmp_path / "hosts" / f"{lock.name}.lock"
+        os.chown(path, 65534, 65534)
+        assert list(gone_hosts(tmp_path)) == []
+        os.chown(path, 0, 0)
+        path.chmod(0o666)
+        assert list(gone_hosts(tmp_path)) == []
+        path.chmod(0o600)
+        assert [gone.end_processes() for gone in gone_hosts(tmp_path)] == [1]
+
+
+def test_odd_locks_cost_nothing(tmp_path: Path):
+    hosts = tmp_path / "hosts"
+    hosts.mkdir()
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    odd = [[-1, 0], [0, 0], [1, ProcessId.of(1).started], [10**30, 1], [os.getpid(), ProcessId.of(os.getpid()).started]]
+    (hosts / "1-1-a.lock").write_text(json.dumps({"boot": boot, "processes": odd}))
+    (hosts / "1-2-b.lock").write_text("[" * 100_000)
+    (hosts / "1-3-c.lock").write_text(f'{{"boot": "{boot}", "processes": [[Infinity, 1]]}}')
+    (hosts / "1-4-d.lock").mkdir()
+    os.mkfifo(hosts / "1-5-e.lock")
+    (hosts / "1-6-f.lock").symlink_to("/etc/passwd")
+    assert [gone.end_processes() for gone in gone_hosts(tmp_path)] == [0, 0, 0]
+    assert sorted(path.name for path in hosts.iterdir()) == ["1-4-d.lock", "1-5-e.lock", "1-6-f.lock"]
+    assert [is_held(tmp_path, name) for name in ("1-4-d", "1-5-e", "1-6-f", "a\0b", "x" * 5000)] == [False] * 5

@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import signal
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,9 +36,11 @@ class ProcessId:
 
     def end(self) -> bool:
         """SIGKILL it, and no other that has its number meanwhile; whether it was there."""
+        if self.pid <= 1 or self.pid == os.getpid():
+            return False
         try:
             descriptor = os.pidfd_open(self.pid)
-        except OSError:
+        except (OSError, OverflowError):
             return False
         try:
             if ProcessId.of(self.pid) != self:  # looked at after it was opened: what is signalled is what was opened
@@ -131,8 +134,8 @@ class GoneHost:
 def is_held(state_dir: Path, name: str) -> bool:
     """Whether the host of this name lives."""
     try:
-        descriptor = os.open(state_dir / "hosts" / (name + _SUFFIX), os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
+        descriptor = _opened(state_dir / "hosts" / (name + _SUFFIX))
+    except (OSError, ValueError):  # a name that no file can have
         return False
     try:
         return not _try_lock(descriptor)
@@ -144,11 +147,13 @@ def gone_hosts(state_dir: Path) -> Iterator[GoneHost]:
     """Hosts that are gone, each for as long as it takes to deal with it: nobody else gets it meanwhile."""
     for path in sorted((state_dir / "hosts").glob(f"*{_SUFFIX}")):
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            descriptor = _opened(path)
         except OSError:
             continue
         try:
-            if not _try_lock(descriptor) or os.fstat(descriptor).st_nlink == 0:  # it lives, or was dealt with
+            if not _is_own(descriptor) or not _try_lock(descriptor):  # somebody else's, or it lives
+                continue
+            if os.fstat(descriptor).st_nlink == 0:  # it was dealt with
                 continue
             name = path.name.removesuffix(_SUFFIX)
             yield GoneHost(name, _noted(descriptor))
@@ -166,8 +171,23 @@ def _noted(descriptor: int) -> tuple[ProcessId, ...]:
         if said["boot"] != _boot():
             return ()
         return tuple(ProcessId(int(pid), int(started)) for pid, started in said["processes"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return ()
+
+
+def _opened(path: Path) -> int:
+    """A lock, and nothing else that lies in its place."""
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FileNotFoundError(f"{path} is no lock")
+    return descriptor
+
+
+def _is_own(descriptor: int) -> bool:
+    """Whether nobody but this user can have written a lock: what it names is ended."""
+    facts = os.fstat(descriptor)
+    return facts.st_uid == os.geteuid() and not facts.st_mode & 0o022
 
 
 def _boot() -> str:
