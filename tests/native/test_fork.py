@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 from tests.reliability import traces
@@ -286,3 +287,27 @@ def test_a_sandbox_of_another_python_is_forked_live_too(minor: str, closing: Exi
     ran = fork.run("next(lines), threading.active_count()")
     assert (ran.value, ran.state) == ([1, 1], "kept")
     assert parent.run("event.set(); next(lines)").value == 1
+
+
+def test_the_answer_to_a_fork_that_was_given_up_is_not_taken_for_that_to_the_next(native: None):
+    async def see() -> None:
+        async with AsyncSandbox("native", policy=Policy(packages="none")) as parent:
+            await parent._here.background.cross(fork_twice(parent))
+
+    async def fork_twice(parent: AsyncSandbox) -> None:
+        session = parent._session
+        assert session is not None
+        assert isinstance(session.process, NativeProcess)
+        assert session.process.keeper is not None
+        first = asyncio.ensure_future(session.fork([replace(session.spec, id="first")]))
+        while not session.process.keeper._answers:
+            await asyncio.sleep(0)
+        first.cancel()
+        assert isinstance((await asyncio.gather(first, return_exceptions=True))[0], asyncio.CancelledError)
+        (second,) = await session.fork([replace(session.spec, id="second")])
+        assert isinstance(second.process, NativeProcess)
+        assert second.process.keeper is not None
+        assert second.process.keeper.alive
+        await second.close()
+
+    asyncio.run(see())

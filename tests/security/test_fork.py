@@ -158,6 +158,20 @@ forking._knock = knock
     assert parent.run("forking._knock = genuine").error is None
 
 
+def test_a_fork_that_knocks_all_the_time_does_not_take_the_turn_of_the_next(parent: Sandbox):
+    with parent.fork()[0] as first:
+        first.run(
+            "import subprocess, sys\nknock = 'import ctypes; c = ctypes.CDLL(None)\\nwhile True: c.syscall(272, 0, 0)'"
+        )
+        first.run("knocking = [subprocess.Popen([sys.executable, '-c', knock]) for _ in range(2)]").raise_for_status()
+        first.run("import time; time.sleep(0.5)")
+        for _ in range(5):
+            with parent.fork()[0] as fork:
+                ran = fork.run("1")
+                assert (ran.state, fork.restored) == ("kept", None), ran.state_reason
+        assert value(first.run("[each.poll() for each in knocking]")) == [None, None]
+
+
 def test_a_fork_cannot_be_made_of_a_process_with_threads_or_of_none(parent: Sandbox):
     threaded = """
 import belljar_kernel.forking as forking, threading, time
