@@ -311,3 +311,14 @@ def test_the_answer_to_a_fork_that_was_given_up_is_not_taken_for_that_to_the_nex
         await second.close()
 
     asyncio.run(see())
+
+
+def test_a_sandbox_without_room_for_its_forks_refuses_them_and_goes_on(closing: ExitStack):
+    parent = closing.enter_context(Sandbox("native", limits=Limits(memory_mb=64), policy=Policy(packages="none")))
+    parent.run("rows = bytearray(45 << 20)\nfor at in range(0, len(rows), 4096): rows[at] = 1").raise_for_status()
+    with pytest.raises(StartFailed, match=r"no room for a fork.*memory_mb"):
+        parent.fork(16)
+    ran = parent.run("rows[4096]")
+    assert (ran.value, ran.state) == (1, "kept")
+    fork = closing.enter_context(parent.fork()[0])
+    assert fork.run("rows[4096]").value == 1

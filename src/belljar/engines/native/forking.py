@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _BENEATH = re.compile(rb"^(/\.beneath)+/root")  # where the root of a fork is mounted
 TIMEOUT_S, ANSWER_S = 10.0, 2.0
+FORK_BYTES = 4 << 20  # what a fork takes beside two copies of page tables
 PLANTED = {"1", "2", "3"}
 WANTED = {"NoNewPrivs": "1", "Seccomp": "2", "Threads": "1"} | dict.fromkeys(
     ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), "0" * 16
@@ -50,6 +51,7 @@ async def fork(parent: NativeProcess, fork: NativeProcess, spec: Spec) -> list[s
     assert parent.doorkeeper is not None
     assert fork.group is not None
     try:
+        _check_room(parent)
         async with asyncio.timeout(TIMEOUT_S):
             fork.keeper, way_in = await parent.keeper.nest(fork.group, spec.limits, spec.policy.mounts)
             fork.parent = parent
@@ -66,6 +68,23 @@ async def fork(parent: NativeProcess, fork: NativeProcess, spec: Spec) -> list[s
         raise StartFailed(f"the fork was not up after {TIMEOUT_S:.0f} s; the sandbox may be too busy") from None
     except OSError as failure:
         raise StartFailed(f"the fork could not be made: {failure}") from failure
+
+
+def _check_room(parent: NativeProcess) -> None:
+    """Until it is in its own control group, what a fork takes counts as its parent's, who must not be ended for it.
+
+    Raises:
+        StartFailed: when that is more than there is.
+    """
+    assert parent.group is not None
+    assert parent.kernel is not None
+    tables = int(_status(_pid_of(parent.kernel.pidfd)).get("VmPTE", "0 kB").split()[0]) << 10
+    wanted, limit = 2 * tables + FORK_BYTES, parent.limits.memory_mb
+    if (used := parent.group.bound_bytes()) + wanted > limit << 20:
+        raise StartFailed(
+            f"the sandbox has no room for a fork: it uses {used >> 20} MB of its limit of {limit} MB, and while it is "
+            f"forked {wanted >> 20} MB more. Close forks, delete data, or raise memory_mb"
+        )
 
 
 async def _pass(parent: NativeProcess, fork: NativeProcess, doorkeeper: Keeper, way_in: Sequence[int]) -> list[str]:
@@ -123,8 +142,7 @@ def _settled(fork: NativeProcess, pidfd: int, way_in: Sequence[int]) -> list[int
     for kind, descriptor in zip(KINDS, way_in, strict=False):
         if os.stat(f"/proc/{pid}/ns/{kind}").st_ino != os.fstat(descriptor).st_ino:
             raise StartFailed(f"the fork is not in the {kind} namespace that is its own")
-    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
-        status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+    status = _status(pid)
     odd = [name for name, value in WANTED.items() if status.get(name) != value]
     if odd:
         raise StartFailed(f"the fork is not behind its walls: {', '.join(odd)}")
@@ -136,6 +154,11 @@ def _settled(fork: NativeProcess, pidfd: int, way_in: Sequence[int]) -> list[int
         if any(is_shared(row, mounted) for row in maps):
             raise CannotFork("it holds memory that is shared between processes, and a fork would share it, too")
     return [int(number) for number in status["NSpid"].split()]
+
+
+def _status(pid: int) -> dict[str, str]:
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
 
 
 def is_shared(row: bytes, mounted: Iterable[str] = ()) -> bool:
