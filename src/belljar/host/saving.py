@@ -8,6 +8,7 @@ import hashlib
 import re
 import time
 import uuid
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
@@ -28,8 +29,10 @@ MAX_NAMES = 100_000
 MAX_REASON = 500
 TIMEOUT_S = 300.0
 LEAST_PATIENCE_S = 2.0
+MOST_TOGETHER = 2 << 30  # of states in this process that are not written yet; one alone may have more
 KINDS = ("sources", "files", "names")
 MOST_ENDS = 10
+_held: dict[int, int] = {}  # bytes, by whom they arrive for
 
 
 async def checkpoint(session: Session, key: bytes, name: str | None, owner: str) -> Checkpoint:
@@ -148,6 +151,8 @@ class Arriving:
         self._left = self.max_bytes + (64 << 20)  # archives and pickles have some bytes of their own
         self._pieces: dict[int, list[bytearray]] = {}
         self._failure: str | None = None
+        _held[id(self)] = 0
+        weakref.finalize(self, _held.pop, id(self))  # with whatever was made of it
 
     @property
     def request(self) -> dict[str, Any]:
@@ -170,6 +175,10 @@ class Arriving:
         if self._left < 0:
             self._fail(f"the state is larger than {self.max_bytes:,} bytes; delete names or files, or raise the limits")
             return
+        _held[id(self)] += len(piece)
+        if sum(_held.values()) > MOST_TOGETHER and _held[id(self)] < sum(_held.values()):
+            self._fail("the host is saving too much at the same time; try again later")
+            return
         pieces = self._pieces.setdefault(part, [bytearray()])
         if len(pieces[-1]) + len(piece) > CHUNK:  # small ones are joined, however many are sent
             pieces.append(bytearray())
@@ -178,6 +187,7 @@ class Arriving:
     def _fail(self, why: str) -> None:
         self._failure = why
         self._pieces.clear()
+        _held[id(self)] = 0
 
     def parts(self, done: Event) -> Iterator[tuple[dict[str, Any], list[bytearray]]]:
         """The parts that the kernel says are whole.
