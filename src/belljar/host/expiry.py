@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from belljar.store.base import SandboxRecord
 
 TICK_S = 30.0
+SLOW_S, RETRY_S = 3.0, 60.0
 
 
 class Expiry:
@@ -25,6 +26,8 @@ class Expiry:
         self._settings = host.settings
         self._stop = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._leaving: set[str] = set()  # sandboxes that are being put to sleep to make room
+        self._stubborn: dict[str, float] = {}  # those that could not be, and when
 
     def begin(self) -> None:
         """Look after the durable sandboxes of the host from now on."""
@@ -55,13 +58,33 @@ class Expiry:
         return True
 
     def make_room(self) -> None:
-        """If somebody waits for a place: let the durable sandbox sleep that was not used for longest."""
-        host = self._host
-        idle = [(session.life.last_used, session) for session in host.sessions.values() if session.life]
-        idle = [(used, session) for used, session in idle if not session.users]
-        if host.admission.waiting and idle:
-            _, longest = min(idle, key=lambda pair: pair[0])
-            self._start(self._try(longest, "it was put to sleep to make room for another"))
+        """For each who waits for a place: let a durable sandbox sleep that nobody uses."""
+        wanted = 0 if self._stop.is_set() else max(0, self._host.admission.waiting - len(self._leaving))
+        for session in self._idle()[:wanted]:
+            self._leaving.add(session.spec.id)
+            self._start(self._leave(session))
+
+    def _idle(self) -> list[Session]:
+        """Those that may sleep: first what is saved already, then what was not used for longest."""
+        recently = time.monotonic() - RETRY_S
+        self._stubborn = {name: since for name, since in self._stubborn.items() if since > recently}
+        idle = [(session.life, session) for session in self._host.sessions.values() if not session.users]
+        free = [
+            ((not life.is_saved, life.last_used), session)
+            for life, session in idle
+            if life is not None and session.spec.id not in self._leaving and session.spec.id not in self._stubborn
+        ]
+        return [session for _, session in sorted(free, key=lambda pair: pair[0])]
+
+    async def _leave(self, session: Session) -> None:
+        """Have one make room; when it cannot be saved, or not soon, the next one is asked."""
+        trying = asyncio.ensure_future(self._try(session, "it was put to sleep to make room for another"))
+        await asyncio.wait((trying,), timeout=SLOW_S)
+        self._leaving.discard(session.spec.id)
+        if not trying.done() or not trying.result():
+            self._stubborn[session.spec.id] = time.monotonic()
+        self.make_room()
+        await trying
 
     def is_too_old(self, record: SandboxRecord) -> bool:
         """Whether it has lived longer than the operator allows."""
@@ -79,8 +102,8 @@ class Expiry:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), pause)
                 return
-            for session in list(self._host.sessions.values()):
-                await self._look_after(session)
+            sessions = list(self._host.sessions.values())  # at once: none waits until another is saved
+            await asyncio.gather(*map(self._look_after, sessions), return_exceptions=True)
 
     async def _look_after(self, session: Session) -> None:
         life, idle_s = session.life, self._settings.idle_s
@@ -94,11 +117,14 @@ class Expiry:
         elif idle_s and time.time() - life.last_used > idle_s:
             await self._try(session, f"it was put to sleep after {idle_s:,} s without use")
 
-    async def _try(self, session: Session, reason: str) -> None:
+    async def _try(self, session: Session, reason: str) -> bool:
+        """False when it cannot be saved."""
         try:
             await self.hibernate(session, reason)
         except SandboxError as failure:
             self._host.journal.warn("expiry_failed", session.spec.id, failure)
+            return False
+        return True
 
     def _start(self, act: Any) -> None:
         task = asyncio.get_running_loop().create_task(act)

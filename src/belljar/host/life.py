@@ -88,6 +88,11 @@ class Life:
             self._durability.journal.tell("restored", self.record.id, why="its Python ended")
         return told
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether there is nothing that is still to be saved."""
+        return not (self._is_changed or self._saves or self._writes)
+
     def changed(self) -> None:
         """Something may be different: save it soon, in the background."""
         self.last_used = time.time()
