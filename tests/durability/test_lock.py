@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.durability.conftest import MakeHost, saved
 
-from belljar import StoreFailed
+from belljar import Sandbox, SandboxTaken, StoreFailed
 from belljar.host.lock import GoneHost, HostLock, ProcessId, gone_hosts, is_held
+from belljar.store.sqlite import SqliteStore
 
 HOLDER = """
 import os, subprocess, sys
@@ -120,3 +122,28 @@ def test_odd_locks_cost_nothing(tmp_path: Path):
     assert [gone.end_processes() for gone in gone_hosts(tmp_path)] == [0, 0, 0]
     assert sorted(path.name for path in hosts.iterdir()) == ["1-4-d.lock", "1-5-e.lock", "1-6-f.lock"]
     assert [is_held(tmp_path, name) for name in ("1-4-d", "1-5-e", "1-6-f", "a\0b", "x" * 5000)] == [False] * 5
+
+
+def test_a_host_whose_lock_was_removed_saves_nothing_over_what_the_next_one_has(another: MakeHost):
+    first = another()
+    mine = Sandbox("native", durable=True)
+    mine.run("x = 'first'")
+    saved(first, mine.id)
+    folder = first.settings.state_dir
+    for path in (folder / "hosts").glob("*.lock"):
+        path.unlink()
+    taking = (
+        f"from belljar import Sandbox; s = Sandbox.connect({mine.id!r})\nprint(s.run('x += \\', second\\'; x').value)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", f"{taking}\ns.hibernate()"], env=os.environ | {"BELLJAR_STATE_DIR": str(folder)},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ended.stdout == "first, second\n", ended.stderr
+    assert mine.run("x = 'overwritten'").status == "ok"
+    with pytest.raises(SandboxTaken, match="not this host's any more"):
+        mine.hibernate()
+    store = SqliteStore(folder)
+    assert [each.count for each in store.checkpoints(mine.id)] == [2, 1]
+    store.close()
+    mine.close()

@@ -228,6 +228,7 @@ class Life:
 
     def _add(self, store: Store, taken: saving.Taken, packages: tuple[str, ...]) -> CheckpointRecord:
         """In the store's thread: whatever takes long."""
+        self._durability.check_owned(store.sandbox(self.record.id))
         store.update_sandbox(self.record.id, self.last_used, packages)
         content = taken.content()
         if self.last is not None and self.last.content == content:
