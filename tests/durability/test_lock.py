@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 from tests.durability.conftest import MakeHost, saved
 
-from belljar import Sandbox, SandboxTaken, StoreFailed
+from belljar import Sandbox, SandboxError, SandboxTaken, StoreFailed
 from belljar.host.lock import GoneHost, HostLock, ProcessId, gone_hosts, is_held
+from belljar.state.keys import own_key
 from belljar.store.sqlite import SqliteStore
 
 HOLDER = """
@@ -147,3 +149,18 @@ def test_a_host_whose_lock_was_removed_saves_nothing_over_what_the_next_one_has(
     assert [each.count for each in store.checkpoints(mine.id)] == [2, 1]
     store.close()
     mine.close()
+
+
+def test_a_full_disk_leaves_neither_files_nor_descriptors(tmp_path: Path):
+    before, (soft, hard) = len(os.listdir("/proc/self/fd")), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(StoreFailed, match="make room"):
+            HostLock.take(tmp_path)
+        with pytest.raises(SandboxError, match="make room"):
+            own_key(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [path.name for path in tmp_path.rglob("*")] == ["hosts"]
+    assert len(os.listdir("/proc/self/fd")) == before
+    HostLock.take(tmp_path).release()

@@ -75,15 +75,18 @@ class HostLock:
         me = ProcessId.of(os.getpid())
         name = f"{me.pid}-{me.started}-{secrets.token_hex(4)}"
         folder = state_dir / "hosts"
+        fresh, descriptor = folder / (_FRESH + name), -1
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            fresh = folder / (_FRESH + name)
             descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             _try_lock(descriptor)
             lock = cls(folder, descriptor, name)
             lock.note([])
             fresh.rename(folder / (name + _SUFFIX))  # under its name it is never seen unlocked
         except OSError as failure:
+            if descriptor >= 0:
+                fresh.unlink(missing_ok=True)
+                os.close(descriptor)
             raise StoreFailed(
                 f"this host could not be registered in {folder} ({failure.strerror}); make room there, or set "
                 "BELLJAR_STATE_DIR to another folder"

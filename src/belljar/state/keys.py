@@ -77,12 +77,12 @@ def import_key(text: str, state_dir: Path | None = None) -> None:
 def _make(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     fresh = path.with_name(f".{_OWN}-{secrets.token_hex(8)}")
-    _write(fresh, secrets.token_bytes(KEY_BYTES))
     try:
+        _write(fresh, secrets.token_bytes(KEY_BYTES))
         with contextlib.suppress(FileExistsError):  # another process was first: its key it is
             os.link(fresh, path)
     finally:
-        fresh.unlink()
+        fresh.unlink(missing_ok=True)
 
 
 def _write(path: Path, key: bytes) -> None:
