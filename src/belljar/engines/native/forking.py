@@ -137,13 +137,14 @@ async def _entered(entering: asyncio.Future[int], knocking: asyncio.Future[Event
 
 def _settled(fork: NativeProcess, pidfd: int, way_in: Sequence[int]) -> list[int]:
     """See from outside that the process is where it belongs and has no power; its pids, the outermost first."""
-    pid, group = _pid_of(pidfd), fork.group
-    mounted = fork.keeper.mounts if fork.keeper is not None else ()
+    assert fork.keeper is not None
+    pid, group, own = _pid_of(pidfd), fork.group, fork.keeper.workspace.owner or 0
     for kind, descriptor in zip(KINDS, way_in, strict=False):
         if os.stat(f"/proc/{pid}/ns/{kind}").st_ino != os.fstat(descriptor).st_ino:
             raise StartFailed(f"the fork is not in the {kind} namespace that is its own")
     status = _status(pid)
-    odd = [name for name, value in WANTED.items() if status.get(name) != value]
+    ids = {"Uid": f"{own}\t{own}\t{own + 1}\t{own}", "Gid": f"{own}\t{own}\t{own}\t{own}"}  # the door's is saved
+    odd = [name for name, value in (WANTED | ids).items() if status.get(name) != value]
     if odd:
         raise StartFailed(f"the fork is not behind its walls: {', '.join(odd)}")
     if group is None or not group.has(pid):
@@ -151,7 +152,7 @@ def _settled(fork: NativeProcess, pidfd: int, way_in: Sequence[int]) -> list[int
     if {*os.listdir(f"/proc/{pid}/fd")} != PLANTED:
         raise StartFailed("the fork holds descriptors that are not its own")
     with open(f"/proc/{pid}/maps", "rb") as maps:
-        if any(is_shared(row, mounted) for row in maps):
+        if any(is_shared(row, fork.keeper.mounts) for row in maps):
             raise CannotFork("it holds memory that is shared between processes, and a fork would share it, too")
     return [int(number) for number in status["NSpid"].split()]
 
