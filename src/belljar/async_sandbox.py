@@ -68,7 +68,7 @@ class AsyncSandbox:
         self._here = compose.local_host()
         self._policy = checked_policy(check_kind("policy", policy, Policy), self._here.settings)
         self._packages = checked_requirements(packages, self._here.settings)
-        self._python = check_name("python", python)
+        self._python = check_text("python", python)
         self._env = check_environment(env)
         self._first_files = checked_files(files)
         self._session: Session | None = None

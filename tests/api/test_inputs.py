@@ -173,3 +173,6 @@ def test_names_and_ids_that_cannot_be_stored_are_refused():
         Sandbox(name="half \ud800")
     with pytest.raises(InvalidRequest, match="id cannot be written as UTF-8"):
         Sandbox.connect("half \ud800")
+    with pytest.raises(InvalidRequest, match="name has 1,001 characters"):
+        Sandbox(name="x" * 1001)
+    assert AsyncSandbox(name="x" * 1000).name == "x" * 1000
