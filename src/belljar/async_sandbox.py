@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from belljar import compose
-from belljar.checks import check_code, check_environment, check_json, check_kind, check_text, check_timeout
+from belljar.checks import check_code, check_environment, check_json, check_kind, check_name, check_text, check_timeout
 from belljar.engines.base import Engine, Event, Spec
 from belljar.errors import InvalidRequest, SandboxClosed
 from belljar.execution import Completion, Execution, Variable
@@ -59,7 +59,7 @@ class AsyncSandbox:
         if tools:
             raise InvalidRequest("tools=... is not part of this version; leave it out")
         self.id = str(uuid.uuid4())
-        self.name: str | None = check_text("name", name)
+        self.name: str | None = check_name("name", name)
         self.durable = bool(durable)
         self.files = AsyncFiles(self)
         self.restored: CheckpointReport | None = None
@@ -175,7 +175,7 @@ class AsyncSandbox:
         from belljar.host import saving
         from belljar.state.keys import own_key
 
-        check_text("name", name)
+        check_name("name", name)
         key = own_key(self._here.settings.state_dir)
         return await self._there(lambda session: saving.checkpoint(session, key, name, OWNER), changes=False)
 
@@ -216,7 +216,7 @@ class AsyncSandbox:
         """
         compose.check_host(host)
         here = compose.local_host()
-        found = await here.background.cross(here.host.find(check_text("id", id) or "", OWNER))
+        found = await here.background.cross(here.host.find(check_name("id", id) or "", OWNER))
         options: SandboxOptions = {"limits": found.limits, "policy": found.policy, "python": found.python, "env": env,
                                    "durable": found.created > 0, "name": found.name}  # fmt: skip
         sandbox = cls(found.engine, **options)
@@ -319,7 +319,7 @@ class AsyncSandbox:
             session.users -= 1
             if session.life is not None:
                 session.life.used(changes)
-                self._here.host.expiry.became_idle()
+                self._here.host.expiry.make_room()
 
     async def _started(self) -> Session:
         """The live session; made on the background loop, once, and again after it slept."""

@@ -11,6 +11,7 @@ from belljar.limits import check
 
 MAX_CODE_BYTES = 8 << 20
 MAX_TEXT_BYTES = 8 << 20
+MAX_NAME_CHARS = 1000
 
 T = TypeVar("T")
 
@@ -52,6 +53,16 @@ def check_text(what: str, given: object) -> Any:
     if _size(given) > MAX_TEXT_BYTES:
         raise InvalidRequest(f"{what} is larger than {MAX_TEXT_BYTES:,} bytes; write it into a file of the workspace")
     return given
+
+
+def check_name(what: str, given: object) -> Any:
+    """The same, and text that can be stored and shown in a line: short, and no half of a surrogate pair."""
+    text = check_text(what, given)
+    if text is not None and len(text) > MAX_NAME_CHARS:
+        raise InvalidRequest(f"{what} has {len(text):,} characters; at most {MAX_NAME_CHARS:,} are kept")
+    if text is not None and not is_encodable(text):
+        raise InvalidRequest(f"{what} cannot be written as UTF-8: {text[:100]!r}")
+    return text
 
 
 def check_json(what: str, given: Any) -> Any:

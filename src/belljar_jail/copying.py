@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
 DEEPEST = 200
 PIECE = 1 << 24
+# Whoever still works in the parent took it away meanwhile, or put something of another kind in its place.
+REPLACED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 def copy(source: int, target: int, depth: int = 0) -> None:
@@ -23,8 +26,9 @@ def copy(source: int, target: int, depth: int = 0) -> None:
         try:
             facts = os.stat(name, dir_fd=source, follow_symlinks=False)
             _copy_one(source, target, name, facts, depth)
-        except FileNotFoundError:
-            continue  # whoever still works in the parent took it away meanwhile
+        except OSError as failure:
+            if failure.errno not in REPLACED:
+                raise
 
 
 def _copy_one(source: int, target: int, name: str, facts: os.stat_result, depth: int) -> None:
@@ -46,6 +50,8 @@ def _copy_one(source: int, target: int, name: str, facts: os.stat_result, depth:
     elif kind == stat.S_IFREG:
         reader = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=source)
         try:
+            if not stat.S_ISREG(os.fstat(reader).st_mode):
+                return
             writer = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=target)
             try:
                 _copy_content(reader, writer, facts.st_size)

@@ -62,7 +62,7 @@ class Door:
 
     def __init__(self, root: str, pid_namespace: int, descriptors: list[int]) -> None:
         self._root = root
-        self._pid_namespace = pid_namespace  # of the sandbox that is forked; others of its family may not pass
+        self._pid_namespace = pid_namespace  # of the sandbox that is forked
         self._way = descriptors[: len(KINDS) + 1]  # namespaces, and rules for Landlock
         self._ends = descriptors[len(KINDS) + 1 :][: len(ENDS)]
         self._groups = descriptors[len(KINDS) + 1 + len(ENDS) :]  # to join its control groups by
@@ -104,10 +104,15 @@ class Door:
             raise
         return fork
 
+    def is_for(self, knock: Notification) -> bool:
+        """Whether it is the sandbox that is forked who knocks, and not another of its family."""
+        try:
+            return os.stat(f"/proc/{knock.pid}/ns/pid").st_ino == self._pid_namespace
+        except OSError:
+            return False
+
     def _check(self, knock: Notification) -> None:
         try:
-            if os.stat(f"/proc/{knock.pid}/ns/pid").st_ino != self._pid_namespace:
-                raise Refused("a process of another sandbox knocked")
             with open(f"/proc/{knock.pid}/status", "rb") as file:
                 if b"\nThreads:\t1\n" not in file.read():
                     raise Refused("it has threads")

@@ -48,6 +48,7 @@ class Service:
         self._forks: set[int] = set()  # keepers beneath this one
         self._watched: set[int] = set()  # live forks' kernels: Linux makes them our children
         self._door: Door | None = None
+        self._door_order = 0
         self._entered: Tracee | None = None
 
     def serve(self) -> None:
@@ -87,15 +88,16 @@ class Service:
             try:
                 pid, pidfd = self._nest(message, descriptors)
             except OSError as failure:
-                wire.send(self._control, {"op": "nested", "error": str(failure)})
+                wire.send(self._control, {"op": "nested", "order": message["order"], "error": str(failure)})
             else:
-                wire.send(self._control, {"op": "nested", "pid": pid}, [pidfd])
+                wire.send(self._control, {"op": "nested", "order": message["order"], "pid": pid}, [pidfd])
                 os.close(pidfd)
             for descriptor in descriptors:
                 os.close(descriptor)
         elif operation == "door":
             self._shut()
             self._door = Door(message["root"], int(message["pid_namespace"]), descriptors)
+            self._door_order = message["order"]
         elif operation == "forsake":
             for path in [root + folder for root in self._roots for folder in FOLDERS.values()]:
                 with contextlib.suppress(OSError):
@@ -154,7 +156,7 @@ class Service:
             call = Notification(listener)
         except OSError:  # the caller died meanwhile
             return
-        if self._door is None or call.arguments[0]:
+        if self._door is None or call.arguments[0] or not self._door.is_for(call):
             refuse(call)
             return
         door, self._door = self._door, None
@@ -164,13 +166,13 @@ class Service:
             pidfd = os.pidfd_open(self._entered.pid)
         except Refused as failure:
             refuse(call, errno.EACCES)
-            wire.send(self._control, {"op": "entered", "refused": str(failure)})
+            wire.send(self._control, {"op": "entered", "order": self._door_order, "refused": str(failure)})
         except OSError as failure:
             self._shut()
             refuse(call)  # if it lives
-            wire.send(self._control, {"op": "entered", "error": str(failure)})
+            wire.send(self._control, {"op": "entered", "order": self._door_order, "error": str(failure)})
         else:
-            wire.send(self._control, {"op": "entered"}, [pidfd])
+            wire.send(self._control, {"op": "entered", "order": self._door_order}, [pidfd])
             os.close(pidfd)
         finally:
             door.close()

@@ -17,13 +17,19 @@ _READABLE = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
 def pack(folder: str, into: Any, max_bytes: int) -> dict[str, str]:
     """Write every file, folder and link beneath a folder, if it fits; returns what was left out, and why."""
     skipped: dict[str, str] = {}
-    count = 0
+    count, waiting = 0, [folder]
     with tarfile.open(fileobj=into, mode="w|", format=tarfile.PAX_FORMAT) as archive:
-        for parent, folders, names in os.walk(folder):
-            folders.sort()
-            for name in sorted(folders + names):
+        while waiting:  # not by recursion: the code decides how deep its folders are
+            parent, deeper = waiting.pop(), []
+            try:
+                with os.scandir(parent) as found:
+                    entries = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in found)
+            except OSError as error:
+                skipped[parent[len(folder) + 1 :] or "."] = error.strerror or type(error).__name__
+                continue
+            for name, is_folder in entries:
                 path = os.path.join(parent, name)
-                shown = os.path.relpath(path, folder)
+                shown = path[len(folder) + 1 :]
                 count += 1
                 if count > MOST_FILES:
                     skipped["…"] = f"only {MOST_FILES:,} files are saved"
@@ -31,6 +37,9 @@ def pack(folder: str, into: Any, max_bytes: int) -> dict[str, str]:
                 failure = _add(archive, path, shown, max_bytes - into.size)
                 if failure is not None:
                     skipped[shown] = failure
+                elif is_folder:
+                    deeper.append(path)
+            waiting += reversed(deeper)
     return skipped
 
 

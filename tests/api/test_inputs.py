@@ -166,3 +166,13 @@ def test_a_policy_that_no_engine_can_keep_is_refused_before_anything_starts(poli
 def test_a_policy_that_makes_no_sense_is_refused(policy: dict[str, Any]):
     with pytest.raises(InvalidRequest):
         Policy(**policy)
+
+
+def test_names_and_ids_that_cannot_be_stored_are_refused():
+    with pytest.raises(InvalidRequest, match="name cannot be written as UTF-8"):
+        Sandbox(name="half \ud800")
+    with pytest.raises(InvalidRequest, match="id cannot be written as UTF-8"):
+        Sandbox.connect("half \ud800")
+    with pytest.raises(InvalidRequest, match="name has 1,001 characters"):
+        Sandbox(name="x" * 1001)
+    assert AsyncSandbox(name="x" * 1000).name == "x" * 1000

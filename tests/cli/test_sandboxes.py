@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -98,12 +99,17 @@ def test_a_host_that_does_not_answer_is_named_with_what_to_do(here: LocalHost):
     assert belljar(folder, "close", sandbox.id) == f"closed {sandbox.id}\n"
 
 
-def test_the_private_socket_knows_no_other_act_and_bears_nonsense(here: LocalHost):
+def test_the_private_socket_knows_no_other_act_and_bears_nonsense(here: LocalHost, caplog: pytest.LogCaptureFixture):
     durability = here.background.wait(here.host.durability())
     folder, name = here.settings.state_dir, durability.lock.name
     assert (folder / "hosts" / f"{name}.sock").stat().st_mode & 0o077 == 0
     assert door.ask(folder, name, {"act": "run", "code": "1"}) == {"error": "this host knows no such act"}
     assert door.ask(folder, name, {"x": "y" * 100_000}) is None
+    with socket.socket(socket.AF_UNIX) as line, door._short(folder / "hosts", f"{name}.sock") as path:
+        line.connect(path)
+        line.sendall(b"[" * 60_000 + b"\n")
+        assert line.recv(1) == b""
     assert door.ask(folder, name, {"act": "close", "id": "nobody"}) == {"closed": False}
     assert set(door.ask(folder, name, {"act": "status"})) == {"counters", "waiting", "sandboxes"}
     assert door.ask(folder, "nobody", {"act": "status"}) is None
+    assert "Unhandled" not in caplog.text

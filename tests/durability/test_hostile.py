@@ -72,12 +72,41 @@ def test_an_object_that_never_finishes_saving_keeps_no_other_sandbox_awake(
     ending = another(idle_s=1)
     hostile, other = Sandbox("native", durable=True), Sandbox("native", durable=True)
     hostile.run(SLOW)
-    assert eventually(lambda: hostile.id in ending.host.expiry._leaving, 20)
+    assert eventually(lambda: hostile.id in ending.host.expiry._trying, 20)
     other.run("x = 2")
     assert eventually(lambda: other.id not in ending.host.sessions, 20)
     assert hostile.id in ending.host.sessions
     ending.close()  # in the middle of that
     assert ending.host.sessions == {}
+
+
+@pytest.mark.parametrize("count", [1, 12])
+def test_values_that_end_python_when_put_back_cost_themselves_and_never_the_sandbox(here: LocalHost, count: int):
+    sandbox = Sandbox("native", durable=True, files={"kept.txt": "kept"})
+    end = "class End:\n    def __reduce__(self): return __import__('os')._exit, (3,)\n"
+    sandbox.run(f"good = 1\n{end}for number in range({count}): globals()[f'end{{number}}'] = End()")
+    sandbox.hibernate()
+    with Sandbox.connect(sandbox.id) as again:
+        ran = again.run("[good, 'end0' in globals(), open('kept.txt').read()]")
+        assert (ran.value, ran.state) == ([1, False, "kept"], "restored")
+        assert "without end0" in ran.state_reason
+        again.close()
+
+
+@pytest.mark.parametrize(
+    "body", ["while True: pass", "while True:\n try:\n  while True: pass\n except BaseException: pass"]
+)
+def test_a_value_that_is_never_done_being_put_back_costs_itself_and_never_the_sandbox(
+    here: LocalHost, monkeypatch: pytest.MonkeyPatch, body: str
+):
+    monkeypatch.setattr(life, "PATIENCE_S", 3.0)
+    sandbox = Sandbox("native", durable=True)
+    sandbox.run(f"class Slow:\n    def __reduce__(self): return exec, ({body!r},)\nslow, good = Slow(), 1")
+    sandbox.hibernate()
+    ran = sandbox.run("[good, 'slow' in globals()]")
+    assert (ran.value, ran.state) == ([1, False], "restored")
+    assert "without slow" in ran.state_reason
+    sandbox.close()
 
 
 def test_what_comes_from_inside_cannot_forge_a_log_line(caplog: pytest.LogCaptureFixture):

@@ -11,9 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.durability.conftest import MakeHost, saved
 
-from belljar import StoreFailed
+from belljar import Sandbox, SandboxError, SandboxTaken, StoreFailed
 from belljar.host.lock import GoneHost, HostLock, ProcessId, gone_hosts, is_held
+from belljar.state.keys import own_key
+from belljar.store.sqlite import SqliteStore
 
 HOLDER = """
 import os, subprocess, sys
@@ -92,17 +95,76 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path):
         HostLock.take(tmp_path)
 
 
-def test_a_lock_that_could_not_be_written_leaves_neither_a_file_nor_a_descriptor(tmp_path: Path):
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    before = len(os.listdir("/proc/self/fd"))
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to another user")
+def test_a_lock_that_another_user_wrote_ends_nobody_and_is_left_alone(tmp_path: Path):
+    with subprocess.Popen(["sleep", "1000"]) as bystander:
+        lock = HostLock.take(tmp_path)
+        lock.note([bystander.pid])
+        lock.forget()
+        path = tmp_path / "hosts" / f"{lock.name}.lock"
+        os.chown(path, 65534, 65534)
+        assert list(gone_hosts(tmp_path)) == []
+        os.chown(path, 0, 0)
+        path.chmod(0o666)
+        assert list(gone_hosts(tmp_path)) == []
+        path.chmod(0o600)
+        assert [gone.end_processes() for gone in gone_hosts(tmp_path)] == [1]
+
+
+def test_odd_locks_cost_nothing(tmp_path: Path):
+    hosts = tmp_path / "hosts"
+    hosts.mkdir()
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    odd = [[-1, 0], [0, 0], [1, ProcessId.of(1).started], [10**30, 1], [os.getpid(), ProcessId.of(os.getpid()).started]]
+    (hosts / "1-1-a.lock").write_text(json.dumps({"boot": boot, "processes": odd}))
+    (hosts / "1-2-b.lock").write_text("[" * 100_000)
+    (hosts / "1-3-c.lock").write_text(f'{{"boot": "{boot}", "processes": [[Infinity, 1]]}}')
+    (hosts / "1-4-d.lock").mkdir()
+    os.mkfifo(hosts / "1-5-e.lock")
+    (hosts / "1-6-f.lock").symlink_to("/etc/passwd")
+    assert [gone.end_processes() for gone in gone_hosts(tmp_path)] == [0, 0, 0]
+    assert sorted(path.name for path in hosts.iterdir()) == ["1-4-d.lock", "1-5-e.lock", "1-6-f.lock"]
+    assert [is_held(tmp_path, name) for name in ("1-4-d", "1-5-e", "1-6-f", "a\0b", "x" * 5000)] == [False] * 5
+
+
+def test_a_host_whose_lock_was_removed_saves_nothing_over_what_the_next_one_has(another: MakeHost):
+    first = another()
+    mine = Sandbox("native", durable=True)
+    mine.run("x = 'first'")
+    saved(first, mine.id)
+    folder = first.settings.state_dir
+    for path in (folder / "hosts").glob("*.lock"):
+        path.unlink()
+    taking = (
+        f"from belljar import Sandbox; s = Sandbox.connect({mine.id!r})\nprint(s.run('x += \\', second\\'; x').value)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", f"{taking}\ns.hibernate()"], env=os.environ | {"BELLJAR_STATE_DIR": str(folder)},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ended.stdout == "first, second\n", ended.stderr
+    assert mine.run("x = 'overwritten'").status == "ok"
+    with pytest.raises(SandboxTaken, match="not this host's any more"):
+        mine.hibernate()
+    store = SqliteStore(folder)
+    assert [each.count for each in store.checkpoints(mine.id)] == [2, 1]
+    store.close()
+    mine.close()
+
+
+def test_a_full_disk_leaves_neither_files_nor_descriptors(tmp_path: Path):
+    before, (soft, hard) = len(os.listdir("/proc/self/fd")), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
     try:
         with pytest.raises(StoreFailed, match="make room"):
             HostLock.take(tmp_path)
+        with pytest.raises(SandboxError, match="make room"):
+            own_key(tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert list((tmp_path / "hosts").iterdir()) == []
+    assert [path.name for path in tmp_path.rglob("*")] == ["hosts"]
     assert len(os.listdir("/proc/self/fd")) == before
+    HostLock.take(tmp_path).release()
 
 
 def test_what_could_not_be_noted_is_noted_the_next_time(tmp_path: Path):

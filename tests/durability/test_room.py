@@ -1,45 +1,45 @@
-"""Room on a full host: idle durable sandboxes sleep, as many as there are callers, and one that cannot costs no other."""
+"""A full host makes room for each who waits, and code that does not let itself be saved cannot prevent that."""
 
 from __future__ import annotations
 
-import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.durability.conftest import MakeHost, saved
 
 from belljar import Sandbox
-from belljar.host import admission, life
+from belljar.host import admission, expiry
+
+STUBBORN = "class Slow:\n    def __reduce__(self):\n        while True: pass\nslow = Slow()"
 
 
-def test_as_many_sleep_as_wait_for_a_place(another: MakeHost, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(admission, "WAIT_S", 10.0)
-    host = another(max_sandboxes=3)
-    idle = [Sandbox("native", durable=True) for _ in range(3)]
+def test_all_who_wait_at_once_get_places_of_idle_sandboxes(another: MakeHost, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(admission, "WAIT_S", 15.0)
+    another(max_sandboxes=2)
+    idle = [Sandbox("native", durable=True) for _ in range(2)]
     for sandbox in idle:
-        sandbox.run("x = 1")
-        saved(host, sandbox.id)
-
-    async def enter() -> None:
-        await asyncio.gather(*(host.host.enter(f"number {number}") for number in range(3)))
-
-    host.background.wait(enter())
-    assert host.host.sessions == {}
-    for _ in range(3):
-        host.host.admission.leave()
-    assert [sandbox.run("x").value for sandbox in idle] == [1, 1, 1]
+        sandbox.run("x = 1").raise_for_status()
+    with ThreadPoolExecutor(2) as pool:
+        fresh = list(pool.map(lambda _: Sandbox("native"), range(2)))
+        assert [ran.status for ran in pool.map(lambda each: each.run("1"), fresh)] == ["ok", "ok"]
+    for sandbox in fresh:
+        sandbox.close()
+    assert [sandbox.run("x").state for sandbox in idle] == ["restored", "restored"]
 
 
-def test_one_that_cannot_be_saved_does_not_keep_others_from_making_room(
-    another: MakeHost, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_saved", [True, False])
+def test_a_sandbox_that_is_never_done_saving_does_not_keep_others_from_making_room(
+    another: MakeHost, monkeypatch: pytest.MonkeyPatch, is_saved: bool
 ):
     monkeypatch.setattr(admission, "WAIT_S", 15.0)
-    monkeypatch.setattr(life, "PATIENCE_S", 1.0)
-    monkeypatch.setattr(life, "LEAST_PATIENCE_S", 0.5)
+    monkeypatch.setattr(expiry, "SLOW_S", 1.0)
     host = another(max_sandboxes=2)
-    hostile, idle = Sandbox("native", durable=True), Sandbox("native", durable=True)
-    hostile.run("class Slow:\n    def __reduce__(self):\n        while True: pass\nslow = Slow()")
-    idle.run("x = 1")
-    with Sandbox("native") as third:
-        assert third.run("1").value == 1
-        assert (hostile.id in host.host.sessions, idle.id in host.host.sessions) == (True, False)
-    assert idle.run("x").value == 1
+    stubborn, honest = Sandbox("native", durable=True), Sandbox("native", durable=True)
+    stubborn.run(STUBBORN).raise_for_status()
+    honest.run("x = 1").raise_for_status()
+    if is_saved:
+        saved(host, honest.id)
+    with Sandbox("native") as fresh:
+        assert fresh.run("1").value == 1
+    assert honest.run("x").state == "restored"
+    stubborn.close()

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 from tests.reliability import traces
@@ -287,3 +288,38 @@ def test_a_sandbox_of_another_python_is_forked_live_too(minor: str, closing: Exi
     ran = fork.run("next(lines), threading.active_count()")
     assert (ran.value, ran.state) == ([1, 1], "kept")
     assert parent.run("event.set(); next(lines)").value == 1
+
+
+def test_the_answer_to_a_fork_that_was_given_up_is_not_taken_for_that_to_the_next(native: None):
+    async def see() -> None:
+        async with AsyncSandbox("native", policy=Policy(packages="none")) as parent:
+            await parent._here.background.cross(fork_twice(parent))
+
+    async def fork_twice(parent: AsyncSandbox) -> None:
+        session = parent._session
+        assert session is not None
+        assert isinstance(session.process, NativeProcess)
+        assert session.process.keeper is not None
+        first = asyncio.ensure_future(session.fork([replace(session.spec, id="first")]))
+        while not session.process.keeper._answers:
+            await asyncio.sleep(0)
+        first.cancel()
+        assert isinstance((await asyncio.gather(first, return_exceptions=True))[0], asyncio.CancelledError)
+        (second,) = await session.fork([replace(session.spec, id="second")])
+        assert isinstance(second.process, NativeProcess)
+        assert second.process.keeper is not None
+        assert second.process.keeper.alive
+        await second.close()
+
+    asyncio.run(see())
+
+
+def test_a_sandbox_without_room_for_its_forks_refuses_them_and_goes_on(closing: ExitStack):
+    parent = closing.enter_context(Sandbox("native", limits=Limits(memory_mb=64), policy=Policy(packages="none")))
+    parent.run("rows = bytearray(45 << 20)\nfor at in range(0, len(rows), 4096): rows[at] = 1").raise_for_status()
+    with pytest.raises(StartFailed, match=r"no room for a fork.*memory_mb"):
+        parent.fork(16)
+    ran = parent.run("rows[4096]")
+    assert (ran.value, ran.state) == (1, "kept")
+    fork = closing.enter_context(parent.fork()[0])
+    assert fork.run("rows[4096]").value == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import pickle
 import random
 import sys
@@ -11,6 +12,9 @@ from pathlib import Path
 import pytest
 
 from belljar import Checkpoint, CheckpointRefused, Policy, Sandbox, SandboxError
+from belljar.engines.base import Spec
+from belljar.host import saving
+from belljar.packages.environment import Environment
 from belljar.settings import Settings
 from belljar.state import keys
 from belljar.state.envelope import MAGIC, seal, unseal
@@ -218,3 +222,21 @@ def test_a_lying_kernel_gets_an_error_and_costs_the_host_nothing(native: None):
     assert (saved.saved, saved.skipped) == ([], {})
     with Sandbox.restore(saved) as sandbox:
         assert sandbox.run("1 + 1").value == 2
+
+
+def test_states_that_arrive_together_are_bounded_together_and_one_alone_is_not(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(saving, "MOST_TOGETHER", 5 << 20)
+    piece = {"type": "state", "part": 1, "data": base64.b64encode(bytes(3 << 20)).decode()}
+    done = {"parts": [{"part": 1, "kind": "files", "names": []}]}
+    spec = Spec("", Environment(Path("/python")))
+    first, second = saving.Arriving(spec, 64 << 20), saving.Arriving(spec, 64 << 20)
+    first(piece)
+    second(piece)
+    with pytest.raises(SandboxError, match="too much at the same time"):
+        list(second.parts(done))
+    first(piece)
+    assert [len(pieces) for _, pieces in first.parts(done)] == [1]
+    del first
+    third = saving.Arriving(spec, 64 << 20)
+    third(piece)
+    assert len(list(third.parts(done))) == 1

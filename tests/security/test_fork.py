@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from belljar import Execution, Sandbox, SandboxError
+from belljar.engines.native.forking import is_shared
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root can give forks user ids of their own")
 
@@ -157,6 +158,20 @@ forking._knock = knock
     assert parent.run("forking._knock = genuine").error is None
 
 
+def test_a_fork_that_knocks_all_the_time_does_not_take_the_turn_of_the_next(parent: Sandbox):
+    with parent.fork()[0] as first:
+        first.run(
+            "import subprocess, sys\nknock = 'import ctypes; c = ctypes.CDLL(None)\\nwhile True: c.syscall(272, 0, 0)'"
+        )
+        first.run("knocking = [subprocess.Popen([sys.executable, '-c', knock]) for _ in range(2)]").raise_for_status()
+        first.run("import time; time.sleep(0.5)")
+        for _ in range(5):
+            with parent.fork()[0] as fork:
+                ran = fork.run("1")
+                assert (ran.state, fork.restored) == ("kept", None), ran.state_reason
+        assert value(first.run("[each.poll() for each in knocking]")) == [None, None]
+
+
 def test_a_fork_cannot_be_made_of_a_process_with_threads_or_of_none(parent: Sandbox):
     threaded = """
 import belljar_kernel.forking as forking, threading, time
@@ -176,3 +191,60 @@ rows = [1]
     with pytest.raises(SandboxError, match="did not make the fork"):
         parent.fork()
     assert parent.run("forking._knock = genuine; rows").value == [1]
+
+
+def test_a_filter_that_says_that_the_calls_of_the_door_were_made_cannot_be_loaded(parent: Sandbox):
+    """Such a fork would have no rules of its own, and the namespaces and control groups that it came through, open."""
+    lie = """
+import struct
+code = struct.pack("HBBI", 0x20, 0, 0, 0)
+for number in (436, 446):
+    code += struct.pack("HBBI", 0x15, 0, 1, number) + struct.pack("HBBI", 6, 0, 0, 0x50000)
+code = ctypes.create_string_buffer(code + struct.pack("HBBI", 6, 0, 0, 0x7FFF0000), 48)
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", 6, ctypes.addressof(code)))
+[call(157, 22, 2, ctypes.addressof(program)), call(317, 1, 0, ctypes.addressof(program))]
+"""
+    assert value(parent.run(lie)) == [-1, -1]
+
+
+def test_the_end_of_a_fork_is_told_to_its_host_and_not_to_its_parent(parent: Sandbox):
+    assert value(parent.run("call(157, 36, 1, 0, 0, 0)")) == -1  # to take in orphans
+    with parent.fork()[0] as fork:
+        ended = fork.run("os._exit(3)")
+        assert (ended.status, ended.exit_code) == ("crashed", 3)
+
+
+def test_shared_memory_that_cannot_be_written_at_the_moment_is_no_way_to_a_fork(native: None):
+    hide = """
+import ctypes, mmap
+libc = ctypes.CDLL(None)
+shared = mmap.mmap(-1, 4096)
+address = ctypes.addressof(ctypes.c_char.from_buffer(shared))
+libc.mprotect(ctypes.c_void_p(address), 4096, 1)
+"""
+    with Sandbox("native") as parent:
+        assert value(parent.run(hide)) == 0
+        with parent.fork()[0] as fork:
+            ran = fork.run("'address' in globals()")
+            assert (ran.value, ran.state) == (True, "restored")
+            assert "shared between processes" in ran.state_reason
+
+
+@pytest.mark.parametrize(
+    ("mapping", "expected"),
+    [
+        ("r--s 00000000 fe:00 33 /usr/lib/gconv/gconv-modules.cache", False),
+        ("r--s 00000000 fe:00 33 /.beneath/.beneath/root/usr/lib/gconv/gconv-modules.cache", False),
+        ("r--s 00000000 fe:00 33 /data/prices.csv", False),
+        ("rw-s 00000000 fe:00 33 /usr/lib/gconv/gconv-modules.cache", True),
+        ("r--s 00000000 00:01 33 /dev/zero (deleted)", True),
+        ("---s 00000000 00:01 33 /anon_hugepage (deleted)", True),
+        ("r--s 00000000 00:01 33 /memfd:x (deleted)", True),
+        ("r--s 00000000 00:44 33 /.beneath/root/workspace/x", True),
+        ("r--s 00000000 00:44 33 /database/x", True),
+        ("r--s 00000000 00:00 0", True),
+        ("rw-p 00000000 00:00 0", False),
+    ],
+)
+def test_only_files_that_can_only_be_read_are_shared_with_a_fork(mapping: str, expected: bool):
+    assert is_shared(f"7f25ad5c0000-7f25ad5c7000 {mapping}\n".encode(), ["/data"]) is expected

@@ -123,6 +123,11 @@ def test_limits_can_be_changed_of_the_caller_alone(machine: str):
     assert call(machine, "prlimit64", 1, 7, 0, 1) == ERRNO | 1
 
 
+def test_no_process_answers_for_the_calls_of_a_fork_or_takes_in_its_kernel(machine: str):
+    assert [call(machine, "prctl", option) for option in (22, 1 << 32 | 22, 36)] == [ERRNO | 1] * 3
+    assert [call(machine, "prctl", option) for option in (1, 4, 15, 21, 37, 38)] == [ALLOW] * 6
+
+
 def test_no_devices_are_made(machine: str):
     for name, at in {"mknod": 1, "mknodat": 2}.items():
         if EVERYTHING[name][MACHINES.index(machine)] is None:

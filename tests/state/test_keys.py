@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,27 @@ def test_a_key_that_others_may_read_is_not_used(tmp_path: Path):
     (tmp_path / "checkpoint.key").chmod(0o644)
     with pytest.raises(SandboxError, match="chmod 600"):
         keys.own_key(tmp_path)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can read, and give away, a file of another user")
+def test_a_key_that_another_user_made_is_not_used(tmp_path: Path):
+    keys.own_key(tmp_path)
+    os.chown(tmp_path / "checkpoint.key", 65534, 65534)
+    with pytest.raises(SandboxError, match="another user"):
+        keys.own_key(tmp_path)
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_lies_in_the_place_of_a_key_is_told(tmp_path: Path, make: Callable[[Path, int], None]):
+    make(tmp_path / "checkpoint.key", 0o600)
+    with pytest.raises(SandboxError, match=r"checkpoint\.key"):
+        keys.own_key(tmp_path)
+
+
+def test_a_folder_in_which_no_key_can_be_made_is_told(tmp_path: Path):
+    (tmp_path / "state").write_text("in the way")
+    with pytest.raises(SandboxError, match="BELLJAR_STATE_DIR"):
+        keys.own_key(tmp_path / "state")
 
 
 @pytest.mark.parametrize("content", [b"", b"short", bytes(33)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import sqlite3
 import stat
@@ -253,3 +254,76 @@ def test_a_row_that_makes_no_sense_costs_no_other(store: SqliteStore, limits: st
 def test_ids_are_no_paths(store: SqliteStore):
     with pytest.raises(StoreFailed, match="not the id"):
         store.read_checkpoint(CheckpointRecord("../../etc/passwd", str(uuid.uuid4()), 0.0, 0, 0, ""))
+
+
+def test_a_clock_that_was_put_back_does_not_make_the_newest_checkpoint_the_oldest(store: SqliteStore):
+    record = sandbox()
+    store.add_sandbox(record)
+    saved = [checkpoint(record, created=created) for created in (100.0, 101.0, 50.0, 51.0)]
+    for each in saved:
+        store.add_checkpoint(each, b"x", keep=2)
+    assert store.checkpoints(record.id) == [saved[3], saved[2]]
+    assert store.read_checkpoint(saved[3]) == b"x"
+
+
+@pytest.mark.parametrize(
+    "broken", ["limits = 'torn {'", "policy = '[]'", "limits = '{\"memory_mb\": -1}'", "packages = '1'"]
+)
+def test_one_row_that_makes_no_sense_does_not_cost_the_others(store: SqliteStore, broken: str):
+    good, bad = sandbox(), sandbox()
+    for each in (good, bad):
+        store.add_sandbox(each)
+    with store._writing() as db:
+        db.execute(f"UPDATE sandboxes SET {broken} WHERE id = ?", (bad.id,))
+    assert store.sandboxes() == [good]
+    with pytest.raises(StoreFailed, match=f"{bad.id}.* makes no sense"):
+        store.sandbox(bad.id)
+
+
+def test_rows_of_checkpoints_and_runs_that_make_no_sense_are_refused_by_name(store: SqliteStore):
+    record = sandbox()
+    store.add_sandbox(record)
+    store.add_checkpoint(checkpoint(record), b"x", keep=2)
+    store.add_run(run(record, 1), keep=2)
+    with store._writing() as db:
+        db.execute("UPDATE checkpoints SET skipped = 'torn {'")
+        db.execute("UPDATE runs SET summary = ''")
+    with pytest.raises(StoreFailed, match=f"{record.id}.* makes no sense"):
+        store.checkpoints(record.id)
+    with pytest.raises(StoreFailed, match=f"{record.id}.* makes no sense"):
+        store.runs(record.id, 5)
+
+
+def test_only_bytes_that_the_store_wrote_are_ever_pruned(store: SqliteStore, tmp_path: Path):
+    record, root = sandbox(), store.path.parent / "checkpoints"
+    store.add_sandbox(record)
+    store.add_checkpoint(checkpoint(record), b"x", keep=2)
+    kept = next((root / record.id).iterdir())
+    abroad = tmp_path / "abroad"
+    (abroad / "folder").mkdir(parents=True)
+    lost = root / record.id / str(uuid.uuid4())
+    others = [abroad / str(uuid.uuid4()), root / record.id / "notes.txt", root / "file"]
+    (root / str(uuid.uuid4())).symlink_to(abroad)
+    (root / record.id / str(uuid.uuid4())).mkdir()
+    for path in (lost, *others):
+        path.write_bytes(b"x")
+    for path in (*root.rglob("*"), *others):
+        os.utime(path, (1, 1))
+    store.prune(0)
+    assert not lost.exists()
+    assert all(path.exists() for path in (*others, kept))
+
+
+def test_a_store_that_was_removed_is_begun_anew_and_not_written_where_nobody_reads(store: SqliteStore):
+    before, after = sandbox(), sandbox()
+    store.add_sandbox(before)
+    for path in store.path.parent.glob("store.sqlite*"):
+        path.unlink()
+    other = SqliteStore(store.path.parent)
+    other.add_sandbox(after)
+    assert store.sandboxes() == [after]
+    with pytest.raises(StoreFailed):
+        store.add_checkpoint(checkpoint(before), b"x", keep=1)
+    store.add_run(run(after, 1), keep=1)
+    assert other.runs(after.id, 1) == [run(after, 1)]
+    other.close()

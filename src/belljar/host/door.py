@@ -57,7 +57,7 @@ class Door:
                     answer = await self._answer(json.loads(await reader.readline()))
                     writer.write(json.dumps(answer).encode() + b"\n")
                     await writer.drain()
-        except (OSError, ValueError, TimeoutError, asyncio.LimitOverrunError):
+        except (OSError, ValueError, RecursionError, TimeoutError, asyncio.LimitOverrunError):
             pass  # whoever asked has gone, or did not ask properly
         finally:
             writer.close()
@@ -85,7 +85,7 @@ def ask(state_dir: Path, host: str, request: dict[str, Any]) -> dict[str, Any] |
             line.sendall(json.dumps(request).encode() + b"\n")
             with line.makefile("rb") as answers:
                 answer = json.loads(answers.readline())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
     return answer if isinstance(answer, dict) else None
 

@@ -136,6 +136,18 @@ class Durability:
         """End a sandbox for good, as far as the store knows it."""
         await self.store.call(lambda store: store.close_sandbox(id, reason))
 
+    def check_owned(self, found: SandboxRecord | None) -> None:
+        """Refuse to save what another host has meanwhile: somebody removed the lock of this one, or the store.
+
+        Raises:
+            SandboxTaken: when that is so.
+        """
+        if found is None or found.host != self._name:
+            raise SandboxTaken(
+                f"this sandbox is not this host's any more: its lock in {self.settings.state_dir} or the store was "
+                "removed. Nothing more of it is saved here; connect to it again, or make a new one"
+            )
+
     def note_processes(self) -> None:
         """Whatever must not outlive this host is written into its lock."""
         if self.lock is not None:

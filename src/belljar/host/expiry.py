@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from belljar.errors import SandboxError
 
@@ -13,7 +14,10 @@ if TYPE_CHECKING:
     from belljar.host.session import Session
     from belljar.store.base import SandboxRecord
 
+T = TypeVar("T")
+
 TICK_S = 30.0
+SLOW_S, RETRY_S = 3.0, 60.0
 
 
 class Expiry:
@@ -23,7 +27,9 @@ class Expiry:
         self._host = host
         self._settings = host.settings
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._leaving: set[str] = set()  # the ids of those that are falling asleep
+        self._trying: set[str] = set()  # sandboxes that are falling asleep
+        self._leaving: set[str] = set()  # those of them that make room for somebody
+        self._stubborn: dict[str, float] = {}  # those that did not, and when
 
     def begin(self) -> None:
         """Look after the durable sandboxes of the host from now on."""
@@ -55,14 +61,33 @@ class Expiry:
         return True
 
     def make_room(self) -> None:
-        """Somebody waits for a place: let the durable sandbox sleep that was not used for longest, or the next."""
-        if not self._host.closed:
-            self._start(self._clear())
+        """For each who waits for a place: let a durable sandbox sleep that nobody uses."""
+        wanted = 0 if self._host.closed else max(0, self._host.admission.waiting - len(self._leaving))
+        for session in self._idle()[:wanted] if wanted else ():
+            self._leaving.add(session.spec.id)
+            self._start(self._leave(session))
 
-    def became_idle(self) -> None:
-        """A durable sandbox is not in use any more: it may make room for those who found no other to do so."""
-        if self._host.admission.waiting > len(self._leaving):
-            self.make_room()
+    def _idle(self) -> list[Session]:
+        """Those that may sleep: first what is saved already, then what was not used for longest."""
+        recently = time.monotonic() - RETRY_S
+        self._stubborn = {name: since for name, since in self._stubborn.items() if since > recently}
+        idle = [(session.life, session) for session in self._host.sessions.values() if not session.users]
+        free = [
+            ((not life.is_saved, life.last_used), session)
+            for life, session in idle
+            if life is not None and session.spec.id not in self._trying and session.spec.id not in self._stubborn
+        ]
+        return [session for _, session in sorted(free, key=lambda pair: pair[0])]
+
+    async def _leave(self, session: Session) -> None:
+        """Have one make room; when it cannot be saved, or not soon, the next one is asked."""
+        trying = self._start(self._try(session, "it was put to sleep to make room for another"))
+        await asyncio.wait((trying,), timeout=SLOW_S)
+        self._leaving.discard(session.spec.id)
+        if not trying.done() or not trying.result():
+            self._stubborn[session.spec.id] = time.monotonic()
+        self.make_room()
+        await trying
 
     def is_too_old(self, record: SandboxRecord) -> bool:
         """Whether it has lived longer than the operator allows."""
@@ -90,36 +115,22 @@ class Expiry:
                 await self._host.close_session(session, self.too_old)
             except SandboxError as failure:
                 self._host.journal.warn("expiry_failed", session.spec.id, failure)
-        elif idle_s and time.time() - life.last_used > idle_s and session.spec.id not in self._leaving:
+        elif idle_s and time.time() - life.last_used > idle_s and session.spec.id not in self._trying:
             # One that takes long to save does not keep others from sleeping.
             self._start(self._try(session, f"it was put to sleep after {idle_s:,} s without use"))
 
-    async def _clear(self) -> None:
-        tried: set[str] = set()
-        while self._host.admission.waiting and (longest := self._idle_for_longest(tried | self._leaving)) is not None:
-            tried.add(longest.spec.id)
-            if await self._try(longest, "it was put to sleep to make room for another"):
-                return
-
-    def _idle_for_longest(self, but: set[str]) -> Session | None:
-        idle = [
-            (session.life.last_used, name, session)
-            for name, session in self._host.sessions.items()
-            if session.life is not None and not session.users and name not in but
-        ]
-        return min(idle)[2] if idle else None
-
     async def _try(self, session: Session, reason: str) -> bool:
-        self._leaving.add(session.spec.id)
+        self._trying.add(session.spec.id)
         try:
             return await self.hibernate(session, reason)
         except SandboxError as failure:
             self._host.journal.warn("expiry_failed", session.spec.id, failure)
             return False
         finally:
-            self._leaving.discard(session.spec.id)
+            self._trying.discard(session.spec.id)
 
-    def _start(self, act: Any) -> None:
+    def _start(self, act: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(act)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from belljar.execution import Execution
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from belljar.host.session import Run
 
 CODE_CHARS, TEXT_CHARS = 20_000, 2_000
-MOST_ROWS = 100  # of files, and of denials
+MOST_ROWS, ROWS_CHARS = 100, 10_000  # of files, and of denials: so many, and not more text than that in all
 
 
 def run_record(run: Run, execution: Execution) -> RunRecord:
@@ -26,7 +27,7 @@ def run_record(run: Run, execution: Execution) -> RunRecord:
         "stderr": _cut(execution.stderr),
         "error": {"name": _cut(error.name), "value": _cut(error.value), "code": error.code} if error else None,
         "results": len(execution.results),
-        "files": [_cut(file.path) for file in execution.files[:MOST_ROWS]],
+        "files": [row["path"] for row in _rows({"path": file.path} for file in execution.files)],
         "state": execution.state,
         "state_reason": _cut(execution.state_reason),
         "exit_code": execution.exit_code,
@@ -42,7 +43,7 @@ def run_record(run: Run, execution: Execution) -> RunRecord:
         usage.wall_s,
         usage.cpu_s,
         usage.peak_memory_bytes,
-        [_plain(asdict(denial)) for denial in execution.denials[:MOST_ROWS]],
+        _rows(asdict(denial) for denial in execution.denials),
     )
 
 
@@ -50,5 +51,14 @@ def _cut(text: str | None) -> str | None:
     return text if text is None or len(text) <= TEXT_CHARS else f"{text[:TEXT_CHARS]}…"
 
 
-def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _cut(value) if isinstance(value, str) else value for name, value in row.items()}
+def _rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The first of them: the code decides how long their texts are, and the history is not on its disk."""
+    kept: list[dict[str, Any]] = []
+    left = ROWS_CHARS
+    for row in islice(rows, MOST_ROWS):
+        plain = {name: _cut(value) if isinstance(value, str) else value for name, value in row.items()}
+        left -= sum(len(value) for value in plain.values() if isinstance(value, str))
+        if left < 0:
+            break
+        kept.append(plain)
+    return kept

@@ -88,6 +88,11 @@ class Life:
             self._durability.journal.tell("restored", self.record.id, why="its Python ended")
         return told
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether there is nothing that is still to be saved."""
+        return not (self._is_changed or self._saves or self._writes)
+
     def changed(self) -> None:
         """Something may be different: save it soon, in the background."""
         self.last_used = time.time()
@@ -223,6 +228,7 @@ class Life:
 
     def _add(self, store: Store, taken: saving.Taken, packages: tuple[str, ...]) -> CheckpointRecord:
         """In the store's thread: whatever takes long."""
+        self._durability.check_owned(store.sandbox(self.record.id))
         store.update_sandbox(self.record.id, self.last_used, packages)
         content = taken.content()
         if self.last is not None and self.last.content == content:
@@ -248,7 +254,7 @@ class Life:
                 durability.journal.warn("checkpoint_damaged", self.record.id, failure)
                 damaged = damaged or f"; a newer one, after run {record.count}, was damaged"
                 continue
-            report = await saving.load(session, opened, with_files)
+            report = await saving.load(session, opened, with_files, PATIENCE_S, at_any_cost=True)
             self.last, session.origin = record, opened.header.get("parent")
             files = {**opened.header["files_skipped"], **report.files_skipped} if with_files else report.files_skipped
             report = replace(report, skipped={**record.skipped, **report.skipped}, files_skipped=files)

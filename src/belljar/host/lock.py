@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import signal
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,9 +36,11 @@ class ProcessId:
 
     def end(self) -> bool:
         """SIGKILL it, and no other that has its number meanwhile; whether it was there."""
+        if self.pid <= 1 or self.pid == os.getpid():
+            return False
         try:
             descriptor = os.pidfd_open(self.pid)
-        except OSError:
+        except (OSError, OverflowError):
             return False
         try:
             if ProcessId.of(self.pid) != self:  # looked at after it was opened: what is signalled is what was opened
@@ -72,9 +75,9 @@ class HostLock:
         me = ProcessId.of(os.getpid())
         name = f"{me.pid}-{me.started}-{secrets.token_hex(4)}"
         folder = state_dir / "hosts"
+        fresh, descriptor = folder / (_FRESH + name), -1
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            fresh = folder / (_FRESH + name)
             descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
                 _try_lock(descriptor)
@@ -86,6 +89,9 @@ class HostLock:
                 fresh.unlink(missing_ok=True)
                 raise
         except OSError as failure:
+            if descriptor >= 0:
+                fresh.unlink(missing_ok=True)
+                os.close(descriptor)
             raise StoreFailed(
                 f"this host could not be registered in {folder} ({failure.strerror}); make room there, or set "
                 "BELLJAR_STATE_DIR to another folder"
@@ -141,8 +147,8 @@ def pid_of(name: str) -> str:
 def is_held(state_dir: Path, name: str) -> bool:
     """Whether the host of this name lives."""
     try:
-        descriptor = os.open(state_dir / "hosts" / (name + _SUFFIX), os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
+        descriptor = _opened(state_dir / "hosts" / (name + _SUFFIX))
+    except (OSError, ValueError):  # a name that no file can have
         return False
     try:
         return not _try_lock(descriptor, is_shared=True)  # others who only ask are no holders
@@ -154,11 +160,13 @@ def gone_hosts(state_dir: Path) -> Iterator[GoneHost]:
     """Hosts that are gone, each for as long as it takes to deal with it: nobody else gets it meanwhile."""
     for path in sorted((state_dir / "hosts").glob(f"*{_SUFFIX}")):
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            descriptor = _opened(path)
         except OSError:
             continue
         try:
-            if not _try_lock(descriptor) or os.fstat(descriptor).st_nlink == 0:  # it lives, or was dealt with
+            if not _is_own(descriptor) or not _try_lock(descriptor):  # somebody else's, or it lives
+                continue
+            if os.fstat(descriptor).st_nlink == 0:  # it was dealt with
                 continue
             name = path.name.removesuffix(_SUFFIX)
             yield GoneHost(name, _noted(descriptor))
@@ -176,8 +184,23 @@ def _noted(descriptor: int) -> tuple[ProcessId, ...]:
         if said["boot"] != _boot():
             return ()
         return tuple(ProcessId(int(pid), int(started)) for pid, started in said["processes"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return ()
+
+
+def _opened(path: Path) -> int:
+    """A lock, and nothing else that lies in its place."""
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FileNotFoundError(f"{path} is no lock")
+    return descriptor
+
+
+def _is_own(descriptor: int) -> bool:
+    """Whether nobody but this user can have written a lock: what it names is ended."""
+    facts = os.fstat(descriptor)
+    return facts.st_uid == os.geteuid() and not facts.st_mode & 0o022
 
 
 def _boot() -> str:

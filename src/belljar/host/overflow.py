@@ -20,7 +20,7 @@ class Overflow:
 
     def __init__(self, disk_mb: int) -> None:
         self._most = min(MOST_BYTES, (disk_mb << 20) // DISK_SHARE)
-        self._rest: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
+        self._rest = {"stdout": bytearray(), "stderr": bytearray()}  # joined, however small the pieces that come
         self._size = 0
         self._is_cut = False
 
@@ -31,7 +31,7 @@ class Overflow:
         room = max(0, min(self._most - self._size, MOST_TOGETHER - _held))
         self._is_cut = self._is_cut or len(data) > room
         if kept := data[:room]:
-            self._rest[stream].append(kept)
+            self._rest[stream] += kept
             self._size += len(kept)
             _held += len(kept)
 
@@ -56,8 +56,8 @@ class Overflow:
         self._size = 0
         self._rest.clear()
 
-    def _pieces(self, shown: list[str], rest: list[bytes]) -> Iterator[bytes]:
-        yield from (text.encode("utf-8", "surrogatepass") for text in shown)
-        yield from rest
+    def _pieces(self, shown: list[str], rest: bytearray) -> Iterator[bytes]:
+        yield "".join(shown).encode("utf-8", "surrogatepass")
+        yield bytes(rest)
         if self._is_cut:
             yield f"\n[what came after {self._size >> 20} MB more was dropped]\n".encode()

@@ -8,7 +8,8 @@ import hashlib
 import re
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +28,11 @@ MAX_BYTES = 4 << 30
 MAX_NAMES = 100_000
 MAX_REASON = 500
 TIMEOUT_S = 300.0
+LEAST_PATIENCE_S = 2.0
+MOST_TOGETHER = 2 << 30  # of states in this process that are not written yet; one alone may have more
 KINDS = ("sources", "files", "names")
 MOST_ENDS = 10
+_held: dict[int, int] = {}  # bytes, by whom they arrive for
 
 
 async def checkpoint(session: Session, key: bytes, name: str | None, owner: str) -> Checkpoint:
@@ -78,26 +82,35 @@ async def restore(
     return report
 
 
-async def load(session: Session, opened: Opened, with_files: bool = True) -> CheckpointReport:
+async def load(
+    session: Session, opened: Opened, with_files: bool = True, patience_s: float = TIMEOUT_S, at_any_cost: bool = False
+) -> CheckpointReport:
     """For whoever has the turn: send a checkpoint in, with or without its files; with them, if they get lost.
 
-    Names whose values end the Python are left out: a fresh one is given the rest.
+    Names whose values end the Python, or keep it busy for longer than the patience, are left out: a fresh one is given
+    the rest. `at_any_cost` leaves out more when there are too many of them, and what was not tried.
 
     Raises:
         SandboxError: when the Python ended on the way for another reason, or too often.
     """
     known: dict[int, Event] = {}  # what became of parts that are not given again, by their number
-    for end in range(MOST_ENDS + 1):
+    for end in range(MOST_ENDS + 2):
         restoring = Restoring()
         for number, (part, pieces) in enumerate(opened.parts()):
             if part["kind"] == "files" and not with_files:
                 continue
             try:
-                done = known[number] if number in known else await _give(session, part, pieces)
+                done = known[number] if number in known else await _give(session, part, pieces, patience_s)
             except SandboxError as failure:
-                if session.closed or session.process.alive or part["kind"] != "names" or end == MOST_ENDS:
+                if session.closed or part["kind"] != "names" or (end >= MOST_ENDS and not at_any_cost):
                     raise
-                known[number] = {"error": {"name": "SandboxError", "value": str(failure)}}
+                known[number] = _left_out(str(failure))
+                if (
+                    end >= MOST_ENDS - 1 and at_any_cost
+                ):  # those before it are known to be harmless; then not even those
+                    first = 0 if end >= MOST_ENDS else number
+                    known |= _untried(opened, first, known)
+                patience_s = max(LEAST_PATIENCE_S, patience_s / 2)
                 if not await session.start_over():
                     with_files, known = True, {number: done for number, done in known.items() if "error" in done}
                 break
@@ -110,13 +123,24 @@ async def load(session: Session, opened: Opened, with_files: bool = True) -> Che
     return restoring.report()
 
 
-async def _give(session: Session, part: dict[str, Any], pieces: list[Piece]) -> Event:
+def _untried(opened: Opened, first: int, known: Mapping[int, Event]) -> dict[int, Event]:
+    """Names that are not given any more, from this part on."""
+    why = f"it was not tried: {MOST_ENDS} others had ended the Python"
+    rows = enumerate(opened.header["parts"])
+    return {at: _left_out(why) for at, row in rows if at >= first and row["kind"] == "names" and at not in known}
+
+
+def _left_out(why: str) -> Event:
+    return {"error": {"name": "SandboxError", "value": why}}
+
+
+async def _give(session: Session, part: dict[str, Any], pieces: list[Piece], patience_s: float) -> Event:
     """The answer to the last piece of a part."""
     done: Event = {}
     for left, piece in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True):
         data = base64.b64encode(piece.data).decode("ascii")
         request = {"type": "load", "kind": part["kind"], "names": part["names"], "data": data}
-        done = await session.ask_now(request | {"packed": piece.is_packed, "last": not left}, TIMEOUT_S)
+        done = await session.ask_now(request | {"packed": piece.is_packed, "last": not left}, patience_s)
     return done
 
 
@@ -128,6 +152,8 @@ class Arriving:
         self._left = self.max_bytes + (64 << 20)  # archives and pickles have some bytes of their own
         self._pieces: dict[int, list[bytearray]] = {}
         self._failure: str | None = None
+        _held[id(self)] = 0
+        weakref.finalize(self, _held.pop, id(self))  # with whatever was made of it
 
     @property
     def request(self) -> dict[str, Any]:
@@ -150,6 +176,10 @@ class Arriving:
         if self._left < 0:
             self._fail(f"the state is larger than {self.max_bytes:,} bytes; delete names or files, or raise the limits")
             return
+        _held[id(self)] += len(piece)
+        if sum(_held.values()) > MOST_TOGETHER and _held[id(self)] < sum(_held.values()):
+            self._fail("the host is saving too much at the same time; try again later")
+            return
         pieces = self._pieces.setdefault(part, [bytearray()])
         if len(pieces[-1]) + len(piece) > CHUNK:  # small ones are joined, however many are sent
             pieces.append(bytearray())
@@ -158,6 +188,7 @@ class Arriving:
     def _fail(self, why: str) -> None:
         self._failure = why
         self._pieces.clear()
+        _held[id(self)] = 0
 
     def parts(self, done: Event) -> Iterator[tuple[dict[str, Any], list[bytearray]]]:
         """The parts that the kernel says are whole.

@@ -230,6 +230,7 @@ class Session:
                 await asyncio.shield(asyncio.gather(*(each.close() for each in made), return_exceptions=True))
                 await asyncio.shield(self._mind_unanswered())
                 if isinstance(failure, KernelExited):
+                    self._check_open()
                     self._lost = exits.explain(failure.exit, self.spec.limits)[1].value
                     raise SandboxError(f"the sandbox's Python ended while it was forked: {self._lost}") from None
                 raise

@@ -22,18 +22,17 @@ def own_key(state_dir: Path) -> bytes:
     """The key of this installation, made at first use.
 
     Raises:
-        SandboxError: when others may read it, or it is damaged.
+        SandboxError: when others may know it, or it is damaged, or it cannot be made.
     """
     path = state_dir / _OWN
     if not path.exists():
-        state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fresh = state_dir / f".{_OWN}-{secrets.token_hex(8)}"
-        _write(fresh, secrets.token_bytes(KEY_BYTES))
         try:
-            with contextlib.suppress(FileExistsError):  # another process was first: its key it is
-                os.link(fresh, path)
-        finally:
-            fresh.unlink()
+            _make(path)
+        except OSError as failure:
+            raise SandboxError(
+                f"the key {path} could not be made ({failure.strerror}); make room there, or set BELLJAR_STATE_DIR to "
+                "another folder"
+            ) from failure
     return _read(path)
 
 
@@ -75,6 +74,17 @@ def import_key(text: str, state_dir: Path | None = None) -> None:
         fresh.rename(path)
 
 
+def _make(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fresh = path.with_name(f".{_OWN}-{secrets.token_hex(8)}")
+    try:
+        _write(fresh, secrets.token_bytes(KEY_BYTES))
+        with contextlib.suppress(FileExistsError):  # another process was first: its key it is
+            os.link(fresh, path)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
 def _write(path: Path, key: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -84,10 +94,18 @@ def _write(path: Path, key: bytes) -> None:
 
 
 def _read(path: Path) -> bytes:
-    with open(path, "rb") as file:
-        if os.name == "posix" and os.fstat(file.fileno()).st_mode & 0o077:
-            raise SandboxError(f"others may read the key {path}; `chmod 600` it, or delete it if they may have")
-        key = file.read(KEY_BYTES + 1)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe would never open
+        with open(descriptor, "rb") as file:
+            facts, key = os.fstat(descriptor), file.read(KEY_BYTES + 1)
+    except OSError as failure:
+        raise SandboxError(
+            f"the key {path} cannot be read ({failure.strerror}); put it back, or remove it"
+        ) from failure
+    if os.name == "posix" and facts.st_mode & 0o077:
+        raise SandboxError(f"others may read the key {path}; `chmod 600` it, or delete it if they may have")
+    if os.name == "posix" and facts.st_uid != os.geteuid():
+        raise SandboxError(f"the key {path} belongs to another user, who knows it; delete it, or `chown` it")
     if len(key) != KEY_BYTES:
         raise SandboxError(f"the key {path} is damaged; put it back, or delete it and lose what was signed with it")
     return key

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from belljar.errors import CheckpointRefused, StoreFailed
@@ -72,16 +71,27 @@ class CheckpointFolder:
             with contextlib.suppress(OSError):
                 self._path(sandbox_id, id).unlink()
 
-    def unknown(self, known: set[str]) -> Iterator[Path]:
-        """Files that no row names and that nobody can be writing any more."""
-        for folder in self.root.glob("*/"):
-            for path in folder.iterdir():
-                with contextlib.suppress(OSError):
-                    if path.name not in known and path.stat().st_mtime < time.time() - _STALE_S:
-                        yield path
+    def prune(self, known: set[str]) -> None:
+        """Remove files of ours that no row names and nobody can be writing any more; what others put here stays."""
+        for folder in _entries(self.root):
+            if _ID.fullmatch(folder.name) and folder.is_dir(follow_symlinks=False):
+                for file in _entries(folder):
+                    with contextlib.suppress(OSError):
+                        is_old = file.stat(follow_symlinks=False).st_mtime < time.time() - _STALE_S
+                        if is_old and file.name not in known and _ID.fullmatch(file.name.removeprefix(_FRESH)):
+                            os.unlink(file)
 
     def _path(self, sandbox_id: str, id: str) -> Path:
         return self.root / _checked(sandbox_id) / _checked(id)
+
+
+def _entries(folder: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
+    """What a folder has; nothing, when another process has just removed it."""
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except OSError:
+        return []
 
 
 def _checked(id: str) -> str:

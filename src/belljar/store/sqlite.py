@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from belljar.errors import SandboxError, StoreFailed
 from belljar.limits import BOUNDS, Limits
@@ -22,6 +23,12 @@ from belljar.store.migrations import STEPS
 FILE = "store.sqlite"
 BUSY_S = 10.0  # another process is writing
 
+T = TypeVar("T")
+logger = logging.getLogger("belljar")
+_abandoned: list[
+    sqlite3.Connection
+] = []  # of files that were removed: closing them would remove the log of their heirs
+
 
 class SqliteStore:
     """A Store in a folder. Not for two threads at once. Opened, and made, at its first use."""
@@ -30,6 +37,7 @@ class SqliteStore:
         self.path = folder / FILE
         self._bytes = CheckpointFolder(folder / "checkpoints")
         self._open: sqlite3.Connection | None = None
+        self._identity: tuple[int, int] | None = None  # of the file that is open
 
     def add_sandbox(self, record: SandboxRecord) -> None:
         """A new one."""
@@ -49,8 +57,10 @@ class SqliteStore:
         )  # fmt: skip
         found = []
         for row in rows:
-            with contextlib.suppress(StoreFailed):  # whoever asks for that one is told why
+            try:
                 found.append(_sandbox(row))
+            except StoreFailed as failure:  # one row that makes no sense does not cost the others
+                logger.warning("%s", failure)
         return found
 
     def claim(self, id: str, host: str, former: str | None) -> bool:
@@ -99,8 +109,8 @@ class SqliteStore:
             with self._writing() as db:
                 _insert(db, "checkpoints", asdict(record) | {"skipped": json.dumps(record.skipped)})
                 gone = db.execute(
-                    "SELECT id FROM checkpoints WHERE sandbox_id = ? ORDER BY created DESC, rowid DESC"
-                    " LIMIT -1 OFFSET ?", (record.sandbox_id, keep),
+                    "SELECT id FROM checkpoints WHERE sandbox_id = ? ORDER BY rowid DESC LIMIT -1 OFFSET ?",
+                    (record.sandbox_id, keep),
                 ).fetchall()  # fmt: skip
                 db.executemany("DELETE FROM checkpoints WHERE id = ?", [(row["id"],) for row in gone])
         except BaseException:
@@ -116,10 +126,9 @@ class SqliteStore:
 
     def checkpoints(self, sandbox_id: str) -> list[CheckpointRecord]:
         """Those of a sandbox, the newest first."""
-        rows = self._read(
-            "SELECT * FROM checkpoints WHERE sandbox_id = ? ORDER BY created DESC, rowid DESC", sandbox_id
-        )
-        return [CheckpointRecord(**row | {"skipped": json.loads(row["skipped"])}) for row in rows]
+        # By when they came, not by what the clock said then: that may have been put back.
+        rows = self._read("SELECT * FROM checkpoints WHERE sandbox_id = ? ORDER BY rowid DESC", sandbox_id)
+        return [_made(CheckpointRecord, row | {"skipped": _parsed(row, "skipped")}) for row in rows]
 
     def read_checkpoint(self, record: CheckpointRecord) -> bytes:
         """Its bytes, as they are."""
@@ -141,8 +150,7 @@ class SqliteStore:
         found = []
         for row in rows:
             del row["number"]
-            texts = {name: json.loads(row[name]) for name in ("summary", "denials")}
-            found.append(RunRecord(**row | texts))
+            found.append(_made(RunRecord, row | {name: _parsed(row, name) for name in ("summary", "denials")}))
         return found
 
     def prune(self, closed_before: float) -> None:
@@ -150,8 +158,7 @@ class SqliteStore:
         with self._writing() as db:
             db.execute("DELETE FROM sandboxes WHERE state = 'closed' AND last_used < ?", (closed_before,))
             known = {row["id"] for row in db.execute("SELECT id FROM checkpoints")}
-        for path in self._bytes.unknown(known):
-            path.unlink(missing_ok=True)
+        self._bytes.prune(known)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -190,6 +197,9 @@ class SqliteStore:
             raise StoreFailed(_explained(self.path, failure)) from failure
 
     def _connection(self) -> sqlite3.Connection:
+        if self._open is not None and self._identity != _identity(self.path):  # what is written there, nobody will read
+            _abandoned.append(self._open)
+            self._open = None
         if self._open is None:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # else SQLite would let others read it
@@ -204,8 +214,16 @@ class SqliteStore:
             except BaseException:
                 db.close()
                 raise
-            self._open = db
+            self._open, self._identity = db, _identity(self.path)
         return self._open
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        facts = path.stat()
+    except FileNotFoundError:
+        return None
+    return facts.st_dev, facts.st_ino
 
 
 def _migrate(db: sqlite3.Connection, path: Path) -> None:
@@ -250,20 +268,32 @@ def _row(record: SandboxRecord) -> dict[str, Any]:
 
 
 def _sandbox(row: dict[str, Any]) -> SandboxRecord:
+    limits, policy, packages = (_parsed(row, name) for name in ("limits", "policy", "packages"))
     try:
-        limits, policy = json.loads(row["limits"]), json.loads(row["policy"])
-        return SandboxRecord(
-            **row
-            | {
-                "packages": tuple(json.loads(row["packages"])),
-                "limits": Limits(**{name: value for name, value in limits.items() if name in BOUNDS}),
-                "policy": Policy(**policy),
-            }
-        )
-    except (SandboxError, TypeError, ValueError, AttributeError) as failure:
-        raise StoreFailed(
-            f"the row of sandbox {row['id']} makes no sense to this Belljar ({failure}); use the one that made it"
-        ) from failure
+        known = {name: value for name, value in limits.items() if name in BOUNDS}
+        made = {"packages": tuple(packages), "limits": Limits(**known), "policy": Policy(**policy)}
+    except (SandboxError, AttributeError, TypeError, ValueError) as failure:
+        raise _senseless(row, failure) from failure
+    return _made(SandboxRecord, row | made)
+
+
+def _made(kind: Callable[..., T], row: dict[str, Any]) -> T:
+    try:
+        return kind(**row)
+    except TypeError as failure:
+        raise _senseless(row, failure) from failure
+
+
+def _parsed(row: dict[str, Any], name: str) -> Any:
+    try:
+        return json.loads(row[name])
+    except (KeyError, TypeError, ValueError, RecursionError) as failure:
+        raise _senseless(row, failure) from failure
+
+
+def _senseless(row: dict[str, Any], failure: Exception) -> StoreFailed:
+    whose = row.get("sandbox_id", row.get("id"))
+    return StoreFailed(f"a row of sandbox {whose!r} in the store makes no sense: {failure}")
 
 
 def _explained(path: Path, failure: Exception) -> str:

@@ -9,19 +9,21 @@ import re
 from typing import TYPE_CHECKING
 
 from belljar.engines.base import CannotFork, Event, Spec, ignore
-from belljar.engines.native.cgroups import Group
 from belljar.engines.native.keeper import Keeper
 from belljar.engines.native.link import Link
 from belljar.engines.native.process import NativeProcess, check_hello, new_link
 from belljar.errors import StartFailed
 from belljar_jail.beneath import GENERATIONS, root_of
 from belljar_jail.door import KINDS
+from belljar_jail.keeper import READABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 _BENEATH = re.compile(rb"^(/\.beneath)+/root")  # where the root of a fork is mounted
 TIMEOUT_S, ANSWER_S = 10.0, 2.0
+FORK_BYTES = 4 << 20  # what a fork takes beside two copies of page tables
+PLANTED = {"1", "2", "3"}
 WANTED = {"NoNewPrivs": "1", "Seccomp": "2", "Threads": "1"} | dict.fromkeys(
     ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), "0" * 16
 )
@@ -49,6 +51,7 @@ async def fork(parent: NativeProcess, fork: NativeProcess, spec: Spec) -> list[s
     assert parent.doorkeeper is not None
     assert fork.group is not None
     try:
+        _check_room(parent)
         async with asyncio.timeout(TIMEOUT_S):
             fork.keeper, way_in = await parent.keeper.nest(fork.group, spec.limits, spec.policy.mounts)
             fork.parent = parent
@@ -67,6 +70,23 @@ async def fork(parent: NativeProcess, fork: NativeProcess, spec: Spec) -> list[s
         raise StartFailed(f"the fork could not be made: {failure}") from failure
 
 
+def _check_room(parent: NativeProcess) -> None:
+    """Until it is in its own control group, what a fork takes counts as its parent's, who must not be ended for it.
+
+    Raises:
+        StartFailed: when that is more than there is.
+    """
+    assert parent.group is not None
+    assert parent.kernel is not None
+    tables = int(_status(_pid_of(parent.kernel.pidfd)).get("VmPTE", "0 kB").split()[0]) << 10
+    wanted, limit = 2 * tables + FORK_BYTES, parent.limits.memory_mb
+    if (used := parent.group.bound_bytes()) + wanted > limit << 20:
+        raise StartFailed(
+            f"the sandbox has no room for a fork: it uses {used >> 20} MB of its limit of {limit} MB, and while it is "
+            f"forked {wanted >> 20} MB more. Close forks, delete data, or raise memory_mb"
+        )
+
+
 async def _pass(parent: NativeProcess, fork: NativeProcess, doorkeeper: Keeper, way_in: Sequence[int]) -> list[str]:
     async with doorkeeper.door:
         with contextlib.ExitStack() as theirs:
@@ -77,7 +97,7 @@ async def _pass(parent: NativeProcess, fork: NativeProcess, doorkeeper: Keeper, 
             try:
                 kernel.pidfd = await _entered(entering, knocking)
                 theirs.close()
-                _adopt(parent, fork, kernel, _settled(kernel.pidfd, way_in, fork.group))
+                _adopt(parent, fork, kernel, _settled(fork, kernel.pidfd, way_in))
                 doorkeeper.release()
                 left = _left(await knocking)
                 await asyncio.wait((kernel.hello, kernel.ended), return_when=asyncio.FIRST_COMPLETED)
@@ -115,33 +135,44 @@ async def _entered(entering: asyncio.Future[int], knocking: asyncio.Future[Event
     return entering.result()
 
 
-def _settled(pidfd: int, way_in: Sequence[int], group: Group | None) -> list[int]:
+def _settled(fork: NativeProcess, pidfd: int, way_in: Sequence[int]) -> list[int]:
     """See from outside that the process is where it belongs and has no power; its pids, the outermost first."""
-    pid = _pid_of(pidfd)
+    assert fork.keeper is not None
+    pid, group, own = _pid_of(pidfd), fork.group, fork.keeper.workspace.owner or 0
     for kind, descriptor in zip(KINDS, way_in, strict=False):
         if os.stat(f"/proc/{pid}/ns/{kind}").st_ino != os.fstat(descriptor).st_ino:
             raise StartFailed(f"the fork is not in the {kind} namespace that is its own")
-    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
-        status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
-    odd = [name for name, value in WANTED.items() if status.get(name) != value]
+    status = _status(pid)
+    ids = {"Uid": f"{own}\t{own}\t{own + 1}\t{own}", "Gid": f"{own}\t{own}\t{own}\t{own}"}  # the door's is saved
+    odd = [name for name, value in (WANTED | ids).items() if status.get(name) != value]
     if odd:
         raise StartFailed(f"the fork is not behind its walls: {', '.join(odd)}")
     if group is None or not group.has(pid):
         raise StartFailed("the fork is not in its control group")
+    if {*os.listdir(f"/proc/{pid}/fd")} != PLANTED:
+        raise StartFailed("the fork holds descriptors that are not its own")
     with open(f"/proc/{pid}/maps", "rb") as maps:
-        if any(is_shared(row) for row in maps):
+        if any(is_shared(row, fork.keeper.mounts) for row in maps):
             raise CannotFork("it holds memory that is shared between processes, and a fork would share it, too")
     return [int(number) for number in status["NSpid"].split()]
 
 
-def is_shared(row: bytes) -> bool:
-    """Whether a mapping ties a process to others: shared, and written to or a file of the sandbox's own."""
-    _, mode, *_ = words = row.split(None, 5)
+def _status(pid: int) -> dict[str, str]:
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+
+
+def is_shared(row: bytes, mounted: Iterable[str] = ()) -> bool:
+    """Whether a mapping ties a process to others: shared, and of anything but a file that it can only read.
+
+    What may not be written now may be made writable again: the right to that is not seen here.
+    """
+    _, mode, *_ = words = row.rstrip(b"\n").split(None, 5)
     if mode[3:4] != b"s":
         return False
     path = _BENEATH.sub(b"", words[5]) if len(words) > 5 else b""
-    own = path.startswith((b"/workspace", b"/tmp", b"/home/", b"/dev/shm", b"/memfd:"))
-    return mode[1:2] == b"w" or own
+    only_read = tuple(f"{folder}/".encode() for folder in (*READABLE, *mounted))
+    return mode[1:2] == b"w" or not path.startswith(only_read)
 
 
 def _adopt(parent: NativeProcess, fork: NativeProcess, kernel: Link, pids: list[int]) -> None:

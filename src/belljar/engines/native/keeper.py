@@ -27,6 +27,8 @@ from belljar_jail.ids import USER
 
 Mounts = Mapping[str, str | PathLike[str]]  # folders of this machine by place
 
+Answer = tuple[wire.Message, list[int]]
+
 KILL_TIMEOUT_S = 5
 
 
@@ -52,8 +54,8 @@ class Keeper:
         self.generation = 0
         self._exits: dict[int, asyncio.Future[Exit]] = {}  # of forks' kernels, which no zygote made
         self.door = asyncio.Lock()  # one fork at a time passes
-        self._nesting: asyncio.Future[tuple[wire.Message, list[int]]] | None = None
-        self._entering: asyncio.Future[tuple[wire.Message, list[int]]] | None = None
+        self._orders = 0
+        self._answers: dict[int, asyncio.Future[Answer]] = {}  # by the number of the order that each is to
         self.layer: Path | None = None  # whose packages it shows
         self.mounts: Mounts = {}  # that it shows
         self._control: socket.socket | None = control
@@ -105,9 +107,9 @@ class Keeper:
             order |= {"generation": self.generation + 1, "mounts": [*mounts]}
             with theirs:
                 trees = await _trees(mounts, family.host_id + place)
-                nesting = self._nesting = asyncio.get_running_loop().create_future()
-                self._hand(order, [theirs.fileno(), *trees, *group.joins], trees)
-                answer, descriptors = await nesting
+                number, nesting = self._next_answer()
+                self._hand(order | {"order": number}, [theirs.fileno(), *trees, *group.joins], trees)
+                answer, descriptors = await self._answer_to(number, nesting)
             if "error" in answer or not descriptors:
                 raise StartFailed(f"the fork's walls could not be built: {answer.get('error', 'too many open files')}")
             pidfd = descriptors[0]
@@ -129,9 +131,10 @@ class Keeper:
             CannotFork: when the state does not allow it; the one that knocked was told so.
             StartFailed: when it failed on the way.
         """
-        entering = self._entering = asyncio.get_running_loop().create_future()
-        self._tell({"op": "door", "root": root, "pid_namespace": pid_namespace}, [*way_in, *ends])
-        answer, descriptors = await entering
+        number, entering = self._next_answer()
+        order = {"op": "door", "order": number, "root": root, "pid_namespace": pid_namespace}
+        self._tell(order, [*way_in, *ends])
+        answer, descriptors = await self._answer_to(number, entering)
         if "refused" in answer:
             raise CannotFork(answer["refused"])
         if "error" in answer or not descriptors:
@@ -264,7 +267,7 @@ class Keeper:
             if ended is not None and not ended.done():
                 ended.set_result(Exit(code=code) if code >= 0 else Exit(signal=-code))
         elif received[0]["op"] in ("nested", "entered"):
-            self._confirm(self._nesting if received[0]["op"] == "nested" else self._entering, *received)
+            self._confirm(self._answers.pop(int(received[0]["order"]), None), *received)
 
     def _let_go(self) -> None:
         if self._control is not None:
@@ -275,16 +278,29 @@ class Keeper:
             self._confirm_kill()
         while self._shows:
             self._confirm_shown("its keeper is gone")
-        for waiting in (self._nesting, self._entering):
-            self._confirm(waiting, {"error": "its keeper is gone"}, [])
+        while self._answers:
+            self._confirm(self._answers.popitem()[1], {"error": "its keeper is gone"}, [])
         for ended in self._exits.values():
             if not ended.done():
                 ended.set_result(Exit(signal=signal.SIGKILL))
         self._exits.clear()
 
-    def _confirm(
-        self, waiting: asyncio.Future[tuple[wire.Message, list[int]]] | None, answer: wire.Message, with_it: list[int]
-    ) -> None:
+    def _next_answer(self) -> tuple[int, asyncio.Future[Answer]]:
+        """For an order that is answered with more than a yes: one that was given up may still be answered."""
+        self._orders += 1
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._answers[self._orders] = answer
+        if self._control is None:
+            self._confirm(answer, {"error": "its keeper is gone"}, [])
+        return self._orders, answer
+
+    async def _answer_to(self, order: int, answer: asyncio.Future[Answer]) -> Answer:
+        try:
+            return await answer
+        finally:
+            self._answers.pop(order, None)
+
+    def _confirm(self, waiting: asyncio.Future[Answer] | None, answer: wire.Message, with_it: list[int]) -> None:
         if waiting is not None and not waiting.done():
             waiting.set_result((answer, with_it))
             return
