@@ -127,10 +127,10 @@ def slow_load(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Make waking slow; set when it has begun."""
     reached, load = threading.Event(), saving.load
 
-    async def slow(*given: Any) -> Any:
+    async def slow(*given: Any, **named: Any) -> Any:
         reached.set()
         await asyncio.sleep(0.5)
-        return await load(*given)
+        return await load(*given, **named)
 
     monkeypatch.setattr(saving, "load", slow)
     return reached

@@ -24,7 +24,7 @@ CRASH = "import os; os._exit(1)"
 def test_a_recovery_that_was_left_half_way_is_done_again(here: LocalHost, monkeypatch: pytest.MonkeyPatch):
     reached = threading.Event()
 
-    async def hang(*_: object) -> None:
+    async def hang(*_: object, **__: object) -> None:
         reached.set()
         await asyncio.sleep(1000)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,23 @@ import pytest
 from belljar_kernel import archive
 
 
-def test_folders_deeper_than_python_recurses_cost_nothing_and_deeper_than_a_path_is_long_themselves(tmp_path: Path):
-    source, target = tmp_path / "source", tmp_path / "target"
+class Packed(io.BytesIO):
+    """What was packed, and how much that is."""
+
+    @property
+    def size(self) -> int:
+        return len(self.getbuffer())
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """A folder whose content may be too deep for whoever cleans up after tests."""
+    yield tmp_path
+    subprocess.run(["rm", "-rf", *tmp_path.iterdir()], check=True)
+
+
+def test_folders_deeper_than_python_recurses_cost_nothing_and_deeper_than_a_path_is_long_themselves(place: Path):
+    source, target = place / "source", place / "target"
     source.mkdir()
     (source / "top.txt").write_text("top")
     here = os.open(source, os.O_RDONLY)
@@ -22,8 +39,8 @@ def test_folders_deeper_than_python_recurses_cost_nothing_and_deeper_than_a_path
         os.close(here)
         here = below
     os.close(here)
-    packed = io.BytesIO()
-    (left_out,) = archive.pack(str(source), packed).items()
+    packed = Packed()
+    (left_out,) = archive.pack(str(source), packed, 1 << 30).items()
     assert left_out[0].startswith("d/d/d")
     assert left_out[1] == "File name too long"
     packed.seek(0)
@@ -37,6 +54,6 @@ def test_folders_deeper_than_python_recurses_cost_nothing_and_deeper_than_a_path
 def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path):
     (tmp_path / "shut").mkdir(mode=0)
     try:
-        assert archive.pack(str(tmp_path), io.BytesIO()) == {"shut": "Permission denied"}
+        assert archive.pack(str(tmp_path), Packed(), 1 << 30) == {"shut": "Permission denied"}
     finally:
         (tmp_path / "shut").chmod(0o700)

@@ -79,15 +79,10 @@ class HostLock:
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            try:
-                _try_lock(descriptor)
-                lock = cls(folder, descriptor, name)
-                lock.note([])
-                fresh.rename(folder / (name + _SUFFIX))  # under its name it is never seen unlocked
-            except OSError:
-                os.close(descriptor)
-                fresh.unlink(missing_ok=True)
-                raise
+            _try_lock(descriptor)
+            lock = cls(folder, descriptor, name)
+            lock.note([])
+            fresh.rename(folder / (name + _SUFFIX))  # under its name it is never seen unlocked
         except OSError as failure:
             if descriptor >= 0:
                 fresh.unlink(missing_ok=True)
