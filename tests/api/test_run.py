@@ -164,7 +164,7 @@ def test_only_the_last_output_over_the_cap_is_kept_and_only_so_much_of_it():
         (file,) = ran.files
         assert [entry.path for entry in sandbox.files.list(".belljar/output")] == [file.path]
         content = sandbox.files.read(file.path)
-        assert content.endswith(b"y\n[what came after 2 MB more was dropped]\n")
+        assert content.endswith(b"y\n[what came after 2,097,152 bytes more was dropped]\n")
         assert len(content) == file.size < 2_200_000
 
 

@@ -60,4 +60,4 @@ class Overflow:
         yield "".join(shown).encode("utf-8", "surrogatepass")
         yield bytes(rest)
         if self._is_cut:
-            yield f"\n[what came after {self._size >> 20} MB more was dropped]\n".encode()
+            yield f"\n[what came after {self._size:,} bytes more was dropped]\n".encode()
