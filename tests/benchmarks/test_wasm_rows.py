@@ -19,6 +19,7 @@ from benchmarks.peers.wheels import Site
 from benchmarks.rows import ROWS, wasm_live_run
 from benchmarks.rows.describe import CODE
 from benchmarks.rows.wasm_memory import denos
+from tests.reliability.traces import eventually
 
 ONCE = Effort(rounds=1, discarded=0, seconds=0, idle=1)
 
@@ -60,7 +61,7 @@ def test_only_denos_beneath_the_process_are_found(tmp_path: Path) -> None:
         assert shell.stdin is not None
         assert shell.stdout is not None
         child = int(shell.stdout.readline())
-        assert child in denos(os.getpid())
+        assert eventually(lambda: child in denos(os.getpid()))  # it is a shell until it has become another program
         assert denos(shell.pid) == {child}
         assert denos(child) == set()
         shell.stdin.write("\n")
