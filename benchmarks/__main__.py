@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -41,6 +42,8 @@ def _measure(names: list[str], effort: Effort) -> list[Row]:
     rows = []
     with Console(stderr=True).status("") as status:
         for name in names:
+            status.update(f"resting before {name}")
+            time.sleep(effort.rest_s)  # the kernel is still clearing away what the row before has left
             status.update(f"measuring {name}")
             with ExitStack() as stage:
                 rows.append(ROWS[name](effort, stage))

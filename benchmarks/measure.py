@@ -11,16 +11,17 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to measure: rounds, rounds thrown away first, seconds of sustained load, idle sandboxes."""
+    """How much to measure: rounds, rounds thrown away first, seconds of load and of rest, idle sandboxes."""
 
     rounds: int
     discarded: int
     seconds: float
     idle: int
+    rest_s: float = 0.0  # before each row
 
 
 QUICK = Effort(rounds=3, discarded=1, seconds=1.0, idle=4)
-FULL = Effort(rounds=20, discarded=2, seconds=5.0, idle=200)
+FULL = Effort(rounds=20, discarded=2, seconds=5.0, idle=200, rest_s=10.0)
 
 
 @dataclass(frozen=True)
