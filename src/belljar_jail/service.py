@@ -94,9 +94,12 @@ class Service:
                 os.close(pidfd)
             for descriptor in descriptors:
                 os.close(descriptor)
+        elif operation == "expect":
+            self._heed(0)
         elif operation == "door":
             self._shut()
             self._door = Door(message["root"], int(message["pid_namespace"]), descriptors)
+            self._heed(select.POLLIN)
             self._door_order = message["order"]
         elif operation == "forsake":
             for path in [root + folder for root in self._roots for folder in FOLDERS.values()]:
@@ -110,6 +113,7 @@ class Service:
                 entered.release()
         elif operation == "shut":
             self._shut()
+            self._heed(select.POLLIN)
 
     def _nest(self, order: wire.Message, descriptors: list[int]) -> tuple[int, int]:
         """A keeper beneath this one, in namespaces that our door owns.
@@ -147,6 +151,11 @@ class Service:
             wait.close()
             for descriptor in (*files.values(), here):
                 os.close(descriptor)
+
+    def _heed(self, events: int) -> None:
+        """Answer knocks from now on, or let them wait: the door is about to be opened."""
+        for listener in self._listeners:
+            self._poll.modify(listener, events)
 
     def _hear(self, listener: int) -> None:
         """Answer one `unshare`: a knock at an open door, or what is refused."""

@@ -47,23 +47,21 @@ async def fork(parent: NativeProcess, fork: NativeProcess, spec: Spec) -> list[s
     Raises:
         CannotFork, KernelExited, StartFailed: as Engine.fork() says; the fork is to be closed then.
     """
-    assert parent.keeper is not None
-    assert parent.doorkeeper is not None
-    assert fork.group is not None
+    doorkeeper = parent.doorkeeper
+    assert doorkeeper is not None
     try:
         _check_room(parent)
-        async with asyncio.timeout(TIMEOUT_S):
-            fork.keeper, way_in = await parent.keeper.nest(fork.group, spec.limits, spec.policy.mounts)
-            fork.parent = parent
-            parent.forks.add(fork)
-            fork.open_doorway()
+        async with asyncio.timeout(TIMEOUT_S), doorkeeper.door:
+            doorkeeper.expect()  # its memory is copied while its walls are made: it waits at the door until they are
+            knocking = asyncio.ensure_future(parent.request({"type": "fork"}, ignore))
             try:
-                if spec.environment.layer is not None:
-                    await fork.keeper.show_packages(spec.environment.layer)
-                return await _pass(parent, fork, parent.doorkeeper, way_in)
-            finally:
-                for descriptor in way_in:
-                    os.close(descriptor)
+                return await _lead(parent, fork, spec, doorkeeper, knocking)
+            except BaseException:
+                doorkeeper.shut()
+                await asyncio.wait((knocking,), timeout=ANSWER_S)  # or the next Request would get its answer
+                knocking.cancel()
+                await asyncio.gather(knocking, return_exceptions=True)
+                raise
     except TimeoutError:
         raise StartFailed(f"the fork was not up after {TIMEOUT_S:.0f} s; the sandbox may be too busy") from None
     except OSError as failure:
@@ -87,29 +85,49 @@ def _check_room(parent: NativeProcess) -> None:
         )
 
 
-async def _pass(parent: NativeProcess, fork: NativeProcess, doorkeeper: Keeper, way_in: Sequence[int]) -> list[str]:
-    async with doorkeeper.door:
-        with contextlib.ExitStack() as theirs:
-            kernel = fork.kernel = new_link(theirs)
-            joins = fork.group.joins if fork.group else []
-            entering = asyncio.ensure_future(_admission(parent, doorkeeper, way_in, kernel, joins))
-            knocking = asyncio.ensure_future(parent.request({"type": "fork"}, ignore))
-            try:
-                kernel.pidfd = await _entered(entering, knocking)
-                theirs.close()
-                _adopt(parent, fork, kernel, _settled(fork, kernel.pidfd, way_in))
-                doorkeeper.release()
-                left = _left(await knocking)
-                await asyncio.wait((kernel.hello, kernel.ended), return_when=asyncio.FIRST_COMPLETED)
-            except BaseException:
-                doorkeeper.shut()
-                entering.cancel()
-                await asyncio.wait((knocking,), timeout=ANSWER_S)  # or the next Request would get its answer
-                knocking.cancel()
-                entered, _ = await asyncio.gather(entering, knocking, return_exceptions=True)
-                if isinstance(entered, int):
-                    kernel.pidfd = entered  # to be closed with the rest
-                raise
+async def _lead(
+    parent: NativeProcess, fork: NativeProcess, spec: Spec, doorkeeper: Keeper, knocking: asyncio.Future[Event]
+) -> list[str]:
+    assert parent.keeper is not None
+    assert fork.group is not None
+    fork.keeper, way_in = await parent.keeper.nest(fork.group, spec.limits, spec.policy.mounts)
+    fork.parent = parent
+    parent.forks.add(fork)
+    fork.open_doorway()
+    try:
+        if spec.environment.layer is not None:
+            await fork.keeper.show_packages(spec.environment.layer)
+        return await _pass(parent, fork, doorkeeper, way_in, knocking)
+    finally:
+        for descriptor in way_in:
+            os.close(descriptor)
+
+
+async def _pass(
+    parent: NativeProcess,
+    fork: NativeProcess,
+    doorkeeper: Keeper,
+    way_in: Sequence[int],
+    knocking: asyncio.Future[Event],
+) -> list[str]:
+    with contextlib.ExitStack() as theirs:
+        kernel = fork.kernel = new_link(theirs)
+        joins = fork.group.joins if fork.group else []
+        entering = asyncio.ensure_future(_admission(parent, doorkeeper, way_in, kernel, joins))
+        try:
+            kernel.pidfd = await _entered(entering, knocking)
+            theirs.close()
+            _adopt(parent, fork, kernel, _settled(fork, kernel.pidfd, way_in))
+            doorkeeper.release()
+            left = _left(await knocking)
+            await asyncio.wait((kernel.hello, kernel.ended), return_when=asyncio.FIRST_COMPLETED)
+        except BaseException:
+            doorkeeper.shut()
+            entering.cancel()
+            (entered,) = await asyncio.gather(entering, return_exceptions=True)
+            if isinstance(entered, int):
+                kernel.pidfd = entered  # to be closed with the rest
+            raise
     if not kernel.hello.done():
         raise StartFailed("the fork ended before it could answer")
     check_hello(kernel.hello.result())

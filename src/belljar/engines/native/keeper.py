@@ -149,6 +149,10 @@ class Keeper:
         self._tell({"op": "watch", "pid": pid})
         return ended
 
+    def expect(self) -> None:
+        """Let who knocks wait until the door is opened, or shut."""
+        self._tell({"op": "expect"})
+
     def release(self) -> None:
         """Let who stands behind the door go on."""
         self._tell({"op": "release"})
