@@ -52,7 +52,8 @@ def test_a_large_answer_is_whole(process):
 
 def test_interrupt_ends_the_code_and_keeps_the_state(process):
     process.run("x = 5")
-    process.send({"id": 90, "type": "run", "code": "print('go', flush=True)\nwhile True: pass", "count": 2})
+    code = "told = False\nwhile True: told = told or not print('go', flush=True)"  # wherever it is now, that is line 2
+    process.send({"id": 90, "type": "run", "code": code, "count": 2})
     process.wait_for_output(b"go\n")
     process.interrupt()
     answered = process.finish()
