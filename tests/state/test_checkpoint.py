@@ -196,3 +196,11 @@ def test_large_states_come_back_to_the_byte(megabytes: int):
     with Sandbox.restore(saved) as sandbox:
         assert value(sandbox, digest) == before
         assert value(sandbox, "data[:3].tolist() == few")
+
+
+def test_a_folder_that_may_not_be_read_is_named_and_the_rest_is_there(sandbox: Sandbox):
+    sandbox.run("import os\nos.mkdir('shut', 0)\nopen('kept.txt', 'w').write('kept')")
+    checkpoint = sandbox.checkpoint()
+    assert checkpoint.files_skipped == {"shut": "Permission denied"}
+    with Sandbox.restore(checkpoint) as restored:
+        assert restored.files.read("kept.txt") == b"kept"
