@@ -34,10 +34,9 @@ NEEDED = {
     "itself": "getegid geteuid getgid getpid getppid getrandom getrlimit getrusage getuid sysinfo uname",
 }
 VALUES = {  # call: (which argument, what it may be)
-    "fcntl": (
-        1,
-        (0, 1, 2, 3, 4, 1030),
-    ),  # duplicates and flags; no locks, leases or pipe sizes, which others would feel
+    # duplicates, flags, and locks that do not wait: of files that can only be read those are shared ones, which nobody
+    # feels; none can be asked about. No leases or pipe sizes.
+    "fcntl": (1, (0, 1, 2, 3, 4, 5, 6, 1030)),
     "ioctl": (1, (0x5401, 0x5413, 0x5421, 0x5451)),  # is it a terminal, how wide; non-blocking, close on exec
     "prctl": (0, (15, 16, 23, 0x53564D41)),  # names of threads and memory; whether a capability is in the bounding set
     "prlimit64": (0, (0,)),  # its own limits

@@ -7,6 +7,13 @@ import sys
 
 from belljar_kernel.execute import Session
 
+try:
+    import resource
+except ImportError:
+    HAS_LIMITS = False  # the engine has its own. Found out once: in WebAssembly, the search takes 30 ms
+else:
+    HAS_LIMITS = True
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -36,10 +43,8 @@ def configure(kernel: Kernel, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _limit_data(data_bytes: int | None) -> None:
-    try:
-        import resource
-    except ImportError:
-        return  # no such limits here: the engine has its own
+    if not HAS_LIMITS:
+        return
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     soft = hard if data_bytes is None else _mapped_now() + data_bytes
     if hard != resource.RLIM_INFINITY:
@@ -57,8 +62,6 @@ def _mapped_now() -> int:
         os.close(file)
         if found:
             return int(found[0]) * 1024
-    import resource
-
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

@@ -13,6 +13,7 @@ from belljar.limits import Limits
 CONTROLLERS_V1 = ("memory", "pids", "cpu", "cpuacct")
 CONTROLLERS_V2 = ("memory", "pids", "cpu")
 PERIOD_US = 100_000
+OPTIONAL = ("swap.max", "memsw.limit_in_bytes", "burst", "burst_us")  # not every kernel counts swap, or saves time
 PREFIX = "belljar-"
 NONE_WRITABLE = "no writable control group with memory, pids and cpu"
 
@@ -89,8 +90,8 @@ class Group:
         """Write the limits; the keeper is one process on top of the sandbox's own."""
         for controller, name, value in settings(self.version, limits):
             path = self.folders[controller] / name
-            if name.endswith(("swap.max", "memsw.limit_in_bytes")) and not path.exists():
-                continue  # a kernel without swap accounting
+            if name.endswith(OPTIONAL) and not path.exists():
+                continue
             path.write_text(value)
 
     def has(self, pid: int) -> bool:
@@ -152,7 +153,10 @@ class Group:
 
 
 def settings(version: int, limits: Limits) -> list[tuple[str, str, str]]:
-    """(controller, file, value) for each limit, in the order in which they must be written."""
+    """(controller, file, value) for each limit, in the order in which they must be written.
+
+    What a sandbox has left of one period it may use in the next: its first threads would else wait for half of it.
+    """
     memory = str(limits.memory_mb << 20)
     quota = int(limits.cpus * PERIOD_US)
     pids = str(limits.processes + 1)
@@ -161,15 +165,19 @@ def settings(version: int, limits: Limits) -> list[tuple[str, str, str]]:
             ("memory", "memory.max", memory),
             ("memory", "memory.swap.max", "0"),
             ("pids", "pids.max", pids),
+            ("cpu", "cpu.max.burst", "0"),
             ("cpu", "cpu.max", f"{quota} {PERIOD_US}"),
+            ("cpu", "cpu.max.burst", str(quota)),
         ]
     return [
         ("memory", "memory.memsw.limit_in_bytes", "-1"),  # out of the way: it may never be below the next
         ("memory", "memory.limit_in_bytes", memory),
         ("memory", "memory.memsw.limit_in_bytes", memory),
         ("pids", "pids.max", pids),
+        ("cpu", "cpu.cfs_burst_us", "0"),  # out of the way: it may never be over the quota
         ("cpu", "cpu.cfs_period_us", str(PERIOD_US)),
         ("cpu", "cpu.cfs_quota_us", str(quota)),
+        ("cpu", "cpu.cfs_burst_us", str(quota)),
     ]
 
 

@@ -14,8 +14,8 @@ from importlib import resources
 from pathlib import Path
 
 import belljar_kernel
-from belljar.engines.wasm import patches
-from belljar.engines.wasm.deno import build_command, find_deno
+from belljar.engines.wasm import binary, cache, patches
+from belljar.engines.wasm.deno import V8_FLAGS, build_command, find_deno
 from belljar.engines.wasm.pack import Packing
 from belljar.errors import StartFailed
 from belljar.packages import companion
@@ -24,10 +24,11 @@ from belljar.packages.lock import alone
 from belljar.packages.progress import Progress
 from belljar.packages.pyodide import PyodideSet
 
+INSIDE = "/runtime"  # where a jail shows the folder
 SNAPSHOTS = ("base", "science")
 PACK = ("packages.json", "packages.bin")
 BUILD_TIMEOUT_S = 600
-GENERATION = "3"  # counts up when a folder of an older Belljar must not be reused
+GENERATION = "4"  # counts up when a folder of an older Belljar must not be reused
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def _digest(pyodide: PyodideSet, deno: Path) -> str:
         str(facts.st_mtime_ns),
     ]
     parts += [f"{name}\0{text}" for name, text in _scripts()]
-    parts += [repr(patches.PATCHES)]
+    parts += [repr(patches.PATCHES), repr(V8_FLAGS)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
@@ -91,10 +92,12 @@ def _assemble(pyodide: PyodideSet, deno: Path, folder: Path, progress: Progress)
     try:
         progress("Preparing the WebAssembly runtime (once)", 0.0)
         _copy_scripts(pyodide, deno, fresh)
+        _write_main(pyodide, fresh)
         _pack_kernel(fresh)
         _pack_packages(pyodide, deno, fresh, progress)
         progress("Building the snapshots", 0.6)
         snapshots, failures = _build_snapshots(deno, fresh)
+        cache.fill(deno, fresh, INSIDE, snapshots)
         (fresh / "runtime.json").write_text(json.dumps({"snapshots": snapshots, "failures": failures}))
         fresh.chmod(0o755)
         fresh.rename(folder)
@@ -104,11 +107,10 @@ def _assemble(pyodide: PyodideSet, deno: Path, folder: Path, progress: Progress)
 
 
 def _copy_scripts(pyodide: PyodideSet, deno: Path, folder: Path) -> None:
-    for name, text in patches.TEXTS.items():
+    for name in patches.PATCHES:
         script = (pyodide.core / name).read_text(encoding="utf-8")
-        (folder / text).write_text(patches.patched(name, script), encoding="utf-8")
-    for name in ("pyodide.asm.wasm", "python_stdlib.zip"):
-        shutil.copyfile(pyodide.core / name, folder / name)
+        (folder / name).write_text(patches.patched(name, script), encoding="utf-8")
+    shutil.copyfile(pyodide.core / "python_stdlib.zip", folder / "python_stdlib.zip")
     lock = json.loads((pyodide.core / "pyodide-lock.json").read_text())
     (folder / "lock.json").write_text(json.dumps({"info": lock["info"], "packages": {}}))
     sources = folder / "sources"
@@ -122,6 +124,16 @@ def _copy_scripts(pyodide: PyodideSet, deno: Path, folder: Path) -> None:
         script = path.read_text(encoding="utf-8")
         (folder / path.name).write_text(script.replace('.ts"', '.js"'), encoding="utf-8")
     shutil.rmtree(sources)
+
+
+def _write_main(pyodide: PyodideSet, folder: Path) -> None:
+    """The main module twice: whole, for plain boots and for building, and what a restore needs of it."""
+    whole = binary.extended((pyodide.core / "pyodide.asm.wasm").read_bytes())
+    script = (folder / "pyodide.asm.mjs").read_text(encoding="utf-8")
+    restored = binary.trimmed(whole, patches.named(script, binary.export_names(whole)))
+    (folder / "pyodide.asm.wasm").write_bytes(whole)
+    (folder / "restored.wasm").write_bytes(restored.module)
+    (folder / "late.json").write_text(json.dumps(restored.late))
 
 
 def _pack_kernel(folder: Path) -> None:
@@ -182,8 +194,22 @@ def _build_snapshots(deno: Path, folder: Path) -> tuple[dict[str, int], list[str
 
 def _build_snapshot(deno: Path, folder: Path, name: str) -> int:
     said = run_script(build_command(str(deno), folder, "build.js", name))
+    _write_libraries(folder, name)
     run_script(build_command(str(deno), folder, "verify.js", name))
     return int(json.loads(said.splitlines()[-1])["memoryBytes"])
+
+
+def _write_libraries(folder: Path, name: str) -> None:
+    """The libraries of a snapshot without their data, which the snapshot has."""
+    places = folder / f"{name}.libraries.json"
+    written = []
+    with open(folder / "packages.bin", "rb") as pack, open(folder / f"{name}.libraries.bin", "wb") as out:
+        for path, offset, length in json.loads(places.read_text()):
+            pack.seek(offset)
+            library = binary.without_data(pack.read(length))
+            written.append((path, out.tell(), len(library)))
+            out.write(library)
+    places.write_text(json.dumps(written))
 
 
 def run_script(

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from belljar.engines.base import CannotFork, EngineHealth, KernelProcess, Spec
 from belljar.engines.confinement import Confinement, Program
-from belljar.engines.wasm.assembly import Runtime, is_assembled, runtime_of
+from belljar.engines.wasm import cache
+from belljar.engines.wasm.assembly import INSIDE, Runtime, is_assembled, runtime_of
 from belljar.engines.wasm.bare import BareRunner
 from belljar.engines.wasm.deno import ENVIRONMENT, sandbox_command
 from belljar.engines.wasm.folders import IS_POSSIBLE
@@ -40,7 +41,7 @@ MOST_MEMORY_MB = 4096
 MOST_EXPLANATIONS = 4  # that wait; a flood of imports that fail is not worth more
 ASK_JAIL_EVERY_S = 60
 START_CPUS = 1  # V8 compiles beside the thread that boots
-INSIDE, DENO_INSIDE = "/runtime", "/deno/deno"
+DENO_INSIDE = "/deno/deno"
 
 
 class WasmEngine:
@@ -178,9 +179,10 @@ class WasmEngine:
             _check_bare(limits)
             argv = sandbox_command(str(runtime.deno), str(runtime.folder), limits.memory_mb, options)
             return await BareRunner.start(argv, on_output, (limits.memory_mb + overhead) << 20)
-        argv = sandbox_command(DENO_INSIDE, INSIDE, limits.memory_mb, options)
+        argv = sandbox_command(DENO_INSIDE, INSIDE, limits.memory_mb, options, is_cached=True)
+        env = {**ENVIRONMENT, "DENO_DIR": f"{INSIDE}/{cache.FOLDER}"}
         folders = {INSIDE: runtime.folder, DENO_INSIDE: runtime.deno.resolve()}
-        confined = await jail.confine(Program(argv, folders, ENVIRONMENT, overhead, THREADS, START_CPUS), spec)
+        confined = await jail.confine(Program(argv, folders, env, overhead, THREADS, START_CPUS), spec)
         try:
             return await JailedRunner.attach(confined, on_output)
         except BaseException:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Collection
 
 from belljar.errors import StartFailed
 
-# The scripts are evaluated as text: to import them, Deno would search all of it for imports, at every start. In that
-# text there is neither Deno nor Node, so Pyodide takes itself to be in a worker of no special kind and loads nothing of
-# theirs.
-_OPENING = '((Deno,process,Buffer,require,navigator={userAgent:"Cloudflare-Workers"},location=new URL("file:///"))=>{'
+# Each becomes a module that exports one function. Where Deno has no cache, it is evaluated as text: to import it, Deno
+# would search all of it for imports. In it there is neither Deno nor Node, so Pyodide takes itself to be in a worker
+# of no special kind and loads nothing of theirs.
+_OPENING = 'export default ((Deno,process,Buffer,require,navigator={userAgent:"Cloudflare-Workers"},location=new URL("file:///"))=>{'
 _CLOSING = "})"
 
 _MODULE = [
@@ -61,19 +62,25 @@ _MODULE = [
         "for(var needed of metadata.neededDynlibs){if(flags.replay)"
         "{Object.assign(localScope,Module.belljar.needed(needed,libName));continue}needed=findLibraryFS(",
     ),
-    # The main module: recorded once, then filled in without a walk over its 8,500 exports.
+    # The main module: recorded once, then filled in without a walk over its 8,500 exports, and without constructors.
     (
         "updateGOT(origExports);LDSO.init();loadDylibs();",
         "if(Module.belljar?.restoreMain){LDSO.init();Module.belljar.restoreMain(origExports)}"
         "else{Module.belljar?.recordMain?.(origExports);updateGOT(origExports);LDSO.init();loadDylibs()}",
     ),
+    ('wasmExports["__wasm_call_ctors"]();', 'Module.belljar?.restoreMain||wasmExports["__wasm_call_ctors"]();'),
+    # A name of the main module may have to be asked for before it is among the keys; see late.ts.
+    (
+        "newSymIndex=Object.keys(lib.exports).indexOf(symbol)",
+        "lib.exports[symbol];newSymIndex=Object.keys(lib.exports).indexOf(symbol)",
+    ),
     (
         'rtn=GOT[symName]=new WebAssembly.Global({value:"i32",mutable:true},-1)',
-        'rtn=GOT[symName]=new WebAssembly.Global({value:"i32",mutable:true},Module.belljar?.offsets?.[symName]??-1)',
+        'rtn=GOT[symName]=new WebAssembly.Global({value:"i32",mutable:true},Module.belljar?.offset?.(symName)??-1)',
     ),
     (
         "var existingEntry=GOT[symName]&&GOT[symName].value!=-1;",
-        "var existingEntry=GOT[symName]&&GOT[symName].value!=-1||Module.belljar?.offsets?.[symName]!==undefined;",
+        "var existingEntry=GOT[symName]&&GOT[symName].value!=-1||Module.belljar?.offset?.(symName)!==undefined;",
     ),
     # CPython's call trampoline asks for a slot on every boot: the recorded one.
     (
@@ -113,7 +120,6 @@ _LOADER = [
     ),
 ]
 PATCHES = {"pyodide.asm.mjs": _MODULE, "pyodide.mjs": _LOADER}
-TEXTS = {"pyodide.asm.mjs": "pyodide.asm.js", "pyodide.mjs": "pyodide.js"}  # what each is called when it is one
 
 _NAME = re.compile(r"[A-Za-z0-9_$]+")
 _EXPORT = re.compile(r"(?<=[;{])([A-Za-z0-9_$]+)=Module\[\"\1\"\]=wasmExports\[\"[A-Za-z0-9_$]+\"\];")
@@ -122,7 +128,7 @@ _DECLARED = re.compile(r"var ((?:[A-Za-z0-9_$]+,){200,}[A-Za-z0-9_$]+);")
 
 
 def patched(name: str, script: str) -> str:
-    """The script with our changes, as an expression: a function that returns what the script exports.
+    """The script with our changes, as a module whose default is a function that returns what the script exports.
 
     Raises:
         StartFailed: when it is not the script that they were written for.
@@ -132,6 +138,11 @@ def patched(name: str, script: str) -> str:
             raise StartFailed(f"{name} is not the one of the pinned Pyodide: {old[:60]!r} is in it {count} times")
         script = script.replace(old, new)
     return f"{_OPENING}{_trimmed(script)}\n{_CLOSING}"
+
+
+def named(script: str, names: Collection[str]) -> set[str]:
+    """Those of the names that a script has in it, as a word."""
+    return set(_NAME.findall(script)).intersection(names)
 
 
 def _trimmed(script: str) -> str:

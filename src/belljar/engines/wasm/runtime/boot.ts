@@ -11,6 +11,8 @@ const ENVIRONMENT = {
   MPLBACKEND: "agg",
 };
 
+const EXPORT = "export default "; // how patches.py begins them
+
 /** Everything that is read from the runtime folder for a boot; nothing is read from it later but through open files. */
 export interface Parts {
   /** Emscripten's module factory. */
@@ -25,11 +27,11 @@ export interface Parts {
 type Extra = Partial<Pick<LoadOptions, "_makeSnapshot" | "_loadSnapshot">>;
 type Prepare = (module: EmscriptenModule) => void;
 
-/** Open the parts; without packages for Python alone. */
-export function openParts(withPackages: boolean): Parts {
+/** Open the parts; without packages for Python alone. `areCompiled` says that Deno has the scripts in its cache. */
+export async function openParts(withPackages: boolean, areCompiled = false): Promise<Parts> {
   return {
-    create: evaluated("pyodide.asm.js"),
-    load: evaluated("pyodide.js"),
+    create: await script("pyodide.asm.mjs", areCompiled),
+    load: await script("pyodide.mjs", areCompiled),
     kernel: openPack(FOLDER, "kernel"),
     packages: withPackages ? openPack(FOLDER, "packages") : null,
     lock: JSON.parse(Deno.readTextFileSync(`${FOLDER}/lock.json`)),
@@ -37,9 +39,10 @@ export function openParts(withPackages: boolean): Parts {
   };
 }
 
-/** What one of Pyodide's scripts exports; see patches.py for their form. */
-function evaluated<T>(name: string): T {
-  return (0, eval)(Deno.readTextFileSync(`${FOLDER}/${name}`))();
+/** What one of Pyodide's scripts exports. Deno searches what it imports for further imports, unless it knows them. */
+async function script<T>(name: string, isCompiled: boolean): Promise<T> {
+  if (isCompiled) return (await import(`./${name}`)).default();
+  return (0, eval)(Deno.readTextFileSync(`${FOLDER}/${name}`).slice(EXPORT.length))();
 }
 
 /** Load Pyodide; `prepare` sees the module before it is instantiated. */

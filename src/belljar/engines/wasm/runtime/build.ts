@@ -3,15 +3,15 @@
  * before anybody uses it.
  */
 import { boot, openParts } from "./boot.ts";
-import { compileModules, type LibraryPlace } from "./modules.ts";
+import { compileMain, type LibraryPlace } from "./modules.ts";
 import { placeOf } from "./pack.ts";
 import { FOLDER, SITE } from "./places.ts";
 import { Recorder } from "./record.ts";
 
 const [name] = Deno.args;
 const recorder = new Recorder();
-const parts = openParts(name === "science"), { main } = compileModules(null);
-const { py } = await boot(parts, await main, (module) => recorder.attach(module), { _makeSnapshot: true });
+const parts = await openParts(name === "science");
+const { py } = await boot(parts, await compileMain(null), (module) => recorder.attach(module), { _makeSnapshot: true });
 recorder.markBooted();
 py.runPython(`from belljar_kernel import bridge; bridge.prepare(${parts.packages ? "True" : "False"})`);
 for (const loaded of Object.keys(py.loadedPackages)) delete py.loadedPackages[loaded]; // a reference that must be empty

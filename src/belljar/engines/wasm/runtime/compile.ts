@@ -5,13 +5,13 @@
  */
 import { boot, openParts } from "./boot.ts";
 import type { PyCallable } from "./emscripten.ts";
-import { compileModules } from "./modules.ts";
+import { compileMain } from "./modules.ts";
 import { mountPack, openPack, type Tree } from "./pack.ts";
 import { FOLDER, LAYER, SITE } from "./places.ts";
 
 const [out, layer] = Deno.args;
-const parts = openParts(true);
-const { py } = await boot(parts, await compileModules(null).main);
+const parts = await openParts(true);
+const { py } = await boot(parts, await compileMain(null));
 const pack = layer ? openPack(layer, "pack") : parts.packages!, at = layer ? LAYER : SITE;
 if (layer) mountPack(py.FS, pack, LAYER);
 const compile = py.runPython(Deno.readTextFileSync(`${FOLDER}/compiled.py`)) as PyCallable;

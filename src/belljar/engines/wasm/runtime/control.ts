@@ -6,7 +6,7 @@
 import { send, sendBytes } from "./channel.ts";
 import { type Change, Kept } from "./kept.ts";
 import { Outbox, sharedMemory } from "./mailbox.ts";
-import { compileModules } from "./modules.ts";
+import { compileLibraries, readMain } from "./modules.ts";
 
 const SIGINT = 2;
 const CHUNK = 8 << 20;
@@ -16,7 +16,9 @@ const signal = sharedMemory();
 const outbox = new Outbox(signal);
 const options = JSON.parse(Deno.args[0]);
 const kept = new Kept();
+const loaded = Promise.withResolvers<void>();
 let isUp = false;
+const bytes = readMain(options.snapshot); // beside the start of the other thread, which soon waits for it
 const python = new Worker(new URL("./python.js", import.meta.url), { type: "module" });
 
 python.onerror = (event) => {
@@ -28,15 +30,16 @@ python.onerror = (event) => {
 python.onmessage = ({ data }: MessageEvent<"loaded" | "up" | "room" | number | Change>) => {
   if (data === "up") isUp = true;
   else if (data === "room") outbox.flush();
-  else if (data === "loaded") {
-    Deno.permissions.revokeSync({ name: "read" });
-    python.postMessage("closed");
-  } else if (typeof data === "number") send({ type: "ended", id: 0, code: data });
+  else if (data === "loaded") loaded.resolve();
+  else if (typeof data === "number") send({ type: "ended", id: 0, code: data });
   else if (Array.isArray(data)) kept.take(data);
 };
 python.postMessage({ signal, options });
-const { main, libraries } = compileModules(options.snapshot); // while the other thread loads its scripts
-python.postMessage(await main);
+python.postMessage(await WebAssembly.compile(await bytes)); // while the other thread loads its scripts
+const libraries = compileLibraries(options.snapshot); // not before: they would keep the main module waiting
+await loaded.promise;
+Deno.permissions.revokeSync({ name: "read" });
+python.postMessage("closed");
 python.postMessage(await libraries);
 
 function complain(text: string): void {

@@ -111,12 +111,13 @@ export interface Hooks {
   restoreMain?(exports: Exports): void;
   recordSlot?(index: number, func: Export): void;
   fixedSlots?: number[];
-  offsets?: Record<string, number>;
+  offset?(name: string): number | undefined;
 }
 
 export interface EmscriptenModule {
   belljar?: Hooks;
   preRun: (() => void)[];
+  addOnPostCtor(action: () => void): void;
   addRunDependency(name: string): void;
   removeRunDependency(name: string): void;
   HEAPU8: Uint8Array<ArrayBuffer>;
@@ -125,9 +126,7 @@ export interface EmscriptenModule {
   GOT: Record<string, WebAssembly.Global>;
   wasmTable: WebAssembly.Table;
   freeTableIndexes: number[];
-  ___heap_base: number | WebAssembly.Global;
   getMemory(size: number): number;
-  growMemory(size: number): boolean | number;
   newDSO(name: string, handle: undefined, state: string): Library;
   loadWebAssemblyModule(
     module: WebAssembly.Module,

@@ -20,6 +20,8 @@ export interface Options {
   snapshot: string | null;
   packages: boolean;
   memoryPages: number;
+  /** Whether Deno has the scripts compiled. */
+  areCompiled: boolean;
   diskBytes: number;
   /** Where the host's folders are, in here. */
   mounts: string[];
@@ -61,10 +63,10 @@ class Inbox {
 self.onmessage = async ({ data: { signal, options } }) => {
   const inbox = new Inbox();
   self.onmessage = ({ data }) => inbox.take(data);
-  const parts = openParts(options.packages), opened = options.snapshot ? openSnapshot(options.snapshot) : null;
+  const parts = await openParts(options.packages, options.areCompiled);
+  const opened = options.snapshot ? openSnapshot(options.snapshot) : null;
   tell("loaded");
-  await inbox.closed.promise;
-  const trials = breaches(options.memoryPages); // goes on while Python boots
+  const trials = inbox.closed.promise.then(() => breaches(options.memoryPages)); // while Python boots
   const { modules } = inbox, mail = mailbox(signal, () => tell("room"));
   const py = opened ? await restore(parts, opened, modules) : (await boot(parts, await modules.main)).py;
   const bridge = connect(py, signal, mail, options), through = await trials;

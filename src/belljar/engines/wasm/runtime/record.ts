@@ -1,16 +1,25 @@
 /** Watches how a module is linked while it boots and imports, and writes all of it down. Refuses what it cannot explain. */
 import { adapterModule } from "./adapter.ts";
 import type { EmscriptenModule, Export, Exports, Hooks } from "./emscripten.ts";
-import { type LinkedLibrary, memoryDigest, type Snapshot, tableDigest } from "./snapshot.ts";
+import { LateNames, type References, referenceTables } from "./late.ts";
+import { FOLDER } from "./places.ts";
+import {
+  type LinkedLibrary,
+  memoryDigest,
+  type PageRun,
+  type ReferenceTable,
+  type Snapshot,
+  tableDigest,
+} from "./snapshot.ts";
 
-type Slots = Pick<Snapshot, "librarySlots" | "mainSlots" | "scriptSlots" | "fixedSlots">;
+type Slots = Pick<Snapshot, "librarySlots" | "scriptSlots" | "fixedSlots">;
 
-const PAGE = 4096, TOUCHED = 256; // pages
+const PAGE = 4096, WORDS = PAGE / 8;
 
 export class Recorder {
   #libraries: LinkedLibrary[] = [];
   #slots: [number, Export][] = [];
-  #main: Exports = {};
+  #referenceTables: ReferenceTable[] = [];
   #tableStart = 0;
   #slotsOfBoot = 0;
   #module!: EmscriptenModule;
@@ -34,8 +43,9 @@ export class Recorder {
         return base;
       },
       recordMain: (exports) => {
-        this.#main = exports;
         this.#tableStart = module.wasmTable.length;
+        const tables = referenceTables(exports);
+        module.addOnPostCtor(() => this.#referenceTables = tables.map(describe));
       },
       recordSlot: (index, func) => void this.#slots.push([index, func]),
     };
@@ -62,16 +72,23 @@ export class Recorder {
       ...slots,
       freeSlots: [...module.freeTableIndexes],
       adapter: adapterModule(slots.scriptSlots.map(([, , signature]) => signature)).toBase64(),
-      offsets: Object.fromEntries(Object.entries(module.GOT).map(([name, global]) => [name, global.value])),
+      offsets: this.#offsets(),
       handles: named.map(([handle, library]) => [Number(handle), library.name]),
       files: open.map(({ fd, path, flags, position }) => ({ fd, path, flags, position })),
       references: module.API.serializeHiwireState(),
+      referenceTables: this.#referenceTables,
       memorySize: module.HEAPU8.length,
       pages: runs,
       memoryDigest: await memoryDigest(module.HEAPU8),
       tableDigest: await tableDigest(module.wasmTable, slots.scriptSlots),
     };
     return { snapshot, pages: collect(module.HEAPU8, runs) };
+  }
+
+  #offsets(): Record<string, number> {
+    const late = new LateNames(Deno.readTextFileSync(`${FOLDER}/late.json`));
+    const all = Object.entries(this.#module.GOT).map(([name, global]) => [name, global.value]);
+    return Object.fromEntries(all.filter(([name, offset]) => late.offset(name) !== offset));
   }
 
   #explainSlots(): Slots {
@@ -83,13 +100,11 @@ export class Recorder {
         if (!ofLibraries.has(value)) ofLibraries.set(value, [path, name]);
       }
     }
-    const ofMain = byFunction(this.#main);
     const ofScript = byFunction(this.#module.LDSO.loadedLibsByName.__main__.exports);
-    const slots: Slots = { librarySlots: [], mainSlots: [], scriptSlots: [], fixedSlots: [] };
+    const slots: Slots = { librarySlots: [], scriptSlots: [], fixedSlots: [] };
     for (const [index, func] of this.#slots) {
-      const inLibrary = ofLibraries.get(func), inMain = ofMain.get(func), inScript = ofScript.get(func);
-      if (inMain !== undefined) slots.mainSlots.push([index, inMain]);
-      else if (inLibrary) slots.librarySlots.push([index, ...inLibrary]);
+      const inLibrary = ofLibraries.get(func), inScript = ofScript.get(func);
+      if (inLibrary) slots.librarySlots.push([index, ...inLibrary]);
       else if (inScript !== undefined && func.sig) slots.scriptSlots.push([index, inScript, func.sig]);
       else slots.fixedSlots.push(index);
     }
@@ -101,37 +116,29 @@ export class Recorder {
     return slots;
   }
 
-  /** Runs of pages that are not zero, and always those that a fresh instance may fill: its data and the libraries'. */
-  #usedPages(): [number, number][] {
-    const heap = this.#module.HEAPU8, base = this.#module.___heap_base;
-    const always = new Uint8Array(heap.length / PAGE);
-    const mark = (start: number, end: number) => always.fill(1, Math.floor(start / PAGE), Math.ceil(end / PAGE));
-    mark(0, Number(typeof base === "number" ? base : base.value) + (1 << 20));
-    for (const { memory, memorySize } of this.#libraries) if (memorySize) mark(memory, memory + memorySize + 64);
-    const words = new BigUint64Array(heap.buffer), runs: [number, number][] = [];
-    const isZero = Uint8Array.from(always, (_, page) => {
-      const start = page * (PAGE / 8);
-      return words.subarray(start, start + PAGE / 8).every((word) => word === 0n) ? 1 : 0;
-    });
-    // Of the stack, a boot touches the end that it begins at, and no more.
-    for (let page = 0; page < always.length;) {
-      const end = isZero[page] ? nextOf(isZero, 0, page) : nextOf(isZero, 1, page);
-      if (isZero[page]) always.fill(0, page, Math.max(page, end - TOUCHED));
-      page = end;
+  /** Runs of pages that are not zero: in a restore nothing is in the memory before them. */
+  #usedPages(): PageRun[] {
+    const words = new BigUint64Array(this.#module.HEAPU8.buffer), runs: PageRun[] = [];
+    const ofLibraries = new Uint8Array(words.length / WORDS);
+    for (const { memory, memorySize } of this.#libraries) {
+      ofLibraries.fill(1, Math.floor(memory / PAGE), Math.ceil((memory + memorySize) / PAGE));
     }
-    for (let page = 0; page < always.length; page++) {
-      if (!always[page] && isZero[page]) continue;
-      const last = runs.at(-1);
-      if (last && last[0] + last[1] === page * PAGE) last[1] += PAGE;
-      else runs.push([page * PAGE, PAGE]);
+    for (let page = 0; page < ofLibraries.length; page++) {
+      if (words.subarray(page * WORDS, (page + 1) * WORDS).every((word) => word === 0n)) continue;
+      const last = runs.at(-1), ofLibrary = ofLibraries[page] === 1;
+      if (last && last[0] + last[1] === page * PAGE && last[2] === ofLibrary) last[1] += PAGE;
+      else runs.push([page * PAGE, PAGE, ofLibrary]);
     }
     return runs;
   }
 }
 
-function nextOf(pages: Uint8Array, kind: 0 | 1, from: number): number {
-  const found = pages.indexOf(kind, from);
-  return found < 0 ? pages.length : found;
+function describe(table: References): ReferenceTable {
+  const entries = Array.from({ length: table.length }, (_, index) => table.get(index));
+  const maps = entries.flatMap((entry, index) => entry instanceof Map && !entry.size ? [index] : []);
+  const others = entries.filter((entry, index) => entry !== null && !maps.includes(index));
+  if (others.length) throw new Error(`the constructors make references that nobody explains: ${others}`);
+  return { length: table.length, maps };
 }
 
 function byFunction(exports: Exports): Map<unknown, string> {
@@ -142,7 +149,7 @@ function byFunction(exports: Exports): Map<unknown, string> {
   return names;
 }
 
-function collect(heap: Uint8Array, runs: [number, number][]): Uint8Array<ArrayBuffer> {
+function collect(heap: Uint8Array, runs: PageRun[]): Uint8Array<ArrayBuffer> {
   const pages = new Uint8Array(runs.reduce((sum, [, length]) => sum + length, 0));
   let at = 0;
   for (const [start, length] of runs) {

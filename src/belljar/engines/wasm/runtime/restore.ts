@@ -1,17 +1,19 @@
-/** Boots from a snapshot: links the same libraries at the same places, then puts the memory back as it was. */
+/** Boots from a snapshot: puts the memory back as it was, and links the same libraries at the same places. */
 import { boot, type Parts } from "./boot.ts";
 import type { EmscriptenModule, Exports, Hooks, Pyodide } from "./emscripten.ts";
+import { LateNames, referenceTables } from "./late.ts";
 import type { Libraries, Modules } from "./modules.ts";
 import { FOLDER } from "./places.ts";
-import type { Snapshot } from "./snapshot.ts";
+import type { PageRun, Snapshot } from "./snapshot.ts";
 
-const LIBRARIES = "belljar-libraries";
+const LIBRARIES = "belljar-libraries", WASM_PAGE = 65536;
 
 export type Look = (module: EmscriptenModule) => void;
 
 /** A snapshot that is ready to be restored: its description is read, its pages are open. */
 export interface Opened {
   snapshot: Snapshot;
+  late: LateNames;
   pages: Deno.FsFile;
 }
 
@@ -19,22 +21,31 @@ export interface Opened {
 export function openSnapshot(name: string): Opened {
   return {
     snapshot: JSON.parse(Deno.readTextFileSync(`${FOLDER}/${name}.json`)),
+    late: new LateNames(Deno.readTextFileSync(`${FOLDER}/late.json`)),
     pages: Deno.openSync(`${FOLDER}/${name}.bin`),
   };
 }
 
-/** Restore; `look` sees the module when its memory is back and nothing has run yet. */
+/** Restore; `look` sees the module when all of it is back and nothing has run yet. */
 export async function restore(parts: Parts, opened: Opened, modules: Modules, look?: Look): Promise<Pyodide> {
   const { snapshot, pages } = opened, { promise: failed, reject } = Promise.withResolvers<never>();
   const booted = boot(parts, await modules.main, (module) => {
-    const hooks = module.belljar = hooksOf(module, snapshot);
+    const hooks = module.belljar = hooksOf(module, snapshot, opened.late);
+    hooks.restoreMain = (main) => {
+      try {
+        restoreMain(module, opened, main); // meanwhile the libraries are being compiled
+      } catch (failure) {
+        reject(failure); // Pyodide does not pass it on
+        throw failure;
+      }
+    };
     const link = (libraries: Libraries) => {
       hooks.library = (path) => libraries.get(path);
       relink(module, snapshot, libraries);
+      fill(module.HEAPU8, snapshot.pages, pages, true);
       delete hooks.memoryBase; // from here on libraries are loaded as ever
       delete hooks.tableBase;
       module.API.restoreSnapshot = () => {
-        fill(module.HEAPU8, snapshot.pages, pages);
         reopen(module, snapshot);
         look?.(module);
         return snapshot.references;
@@ -48,12 +59,13 @@ export async function restore(parts: Parts, opened: Opened, modules: Modules, lo
   }, { _loadSnapshot: new Uint8Array(16) });
   const { py, module } = await Promise.race([booted, failed]);
   pages.close();
-  module.belljar = { offsets: module.belljar?.offsets };
+  module.belljar = { offset: module.belljar?.offset };
   return py;
 }
 
-function hooksOf(module: EmscriptenModule, snapshot: Snapshot): Hooks {
+function hooksOf(module: EmscriptenModule, snapshot: Snapshot, late: LateNames): Hooks {
   const byPath = new Map(snapshot.libraries.map((library) => [library.path, library]));
+  const offsets: Record<string, number> = Object.setPrototypeOf(snapshot.offsets, null);
   const recorded = (path: string, kind: "memory" | "table", size: number): number => {
     const library = byPath.get(path);
     if (library?.[`${kind}Size`] !== size) throw new Error(`${path} is not the library of the snapshot`);
@@ -67,22 +79,31 @@ function hooksOf(module: EmscriptenModule, snapshot: Snapshot): Hooks {
       if (found.length !== 1) throw new Error(`${by} needs ${name}, of which the snapshot has ${found.length}`);
       return module.LDSO.loadedLibsByName[found[0].path].exports;
     },
-    restoreMain(exports) {
-      fillTable(module, snapshot, exports);
-    },
     fixedSlots: [...snapshot.fixedSlots],
-    offsets: Object.assign(Object.create(null), snapshot.offsets),
+    offset: (name) => offsets[name] ?? late.offset(name),
   };
 }
 
-/** Right after the main instance is there: the table gets its final length and all that is not a library's. */
-function fillTable(module: EmscriptenModule, snapshot: Snapshot, main: Exports): void {
+/** Right after the main instance is there: all that its constructors would have made, and all that came after. */
+function restoreMain(module: EmscriptenModule, { snapshot, late, pages }: Opened, main: Exports): void {
+  main.memory.grow((snapshot.memorySize - main.memory.buffer.byteLength) / WASM_PAGE);
+  fill(new Uint8Array(main.memory.buffer), snapshot.pages, pages);
+  const known = module.LDSO.loadedLibsByName.__main__.exports;
+  late.offer(known, module.wasmTable);
+  fillTable(module, snapshot, known);
+  referenceTables(main).forEach((table, k) => {
+    const { length, maps } = snapshot.referenceTables[k];
+    table.grow(length - table.length, null);
+    for (const index of maps) table.set(index, new Map());
+  });
+}
+
+/** The table gets its final length and all that is not a library's. */
+function fillTable(module: EmscriptenModule, snapshot: Snapshot, known: Exports): void {
   const table = module.wasmTable;
   if (table.length !== snapshot.tableStart) throw new Error("the function table does not start as in the snapshot");
   table.grow(snapshot.tableLength - snapshot.tableStart);
-  for (const [index, name] of snapshot.mainSlots) table.set(index, main[name]);
-  const scripts = module.LDSO.loadedLibsByName.__main__.exports;
-  const imports = Object.fromEntries(snapshot.scriptSlots.map(([, name], k) => [k, scripts[name]]));
+  const imports = Object.fromEntries(snapshot.scriptSlots.map(([, name], k) => [k, known[name]]));
   const adapter = new WebAssembly.Module(Uint8Array.fromBase64(snapshot.adapter));
   const { exports } = new WebAssembly.Instance(adapter, { e: imports as WebAssembly.ModuleImports });
   snapshot.scriptSlots.forEach(([index], k) => table.set(index, exports[k] as CallableFunction));
@@ -90,9 +111,6 @@ function fillTable(module: EmscriptenModule, snapshot: Snapshot, main: Exports):
 
 function relink(module: EmscriptenModule, snapshot: Snapshot, compiled: Libraries): void {
   if (module.API.config.BUILD_ID !== snapshot.buildId) throw new Error("the snapshot is of another build of Pyodide");
-  if (!module.growMemory(snapshot.memorySize) || module.HEAPU8.length !== snapshot.memorySize) {
-    throw new Error(`the memory limit is below the ${snapshot.memorySize >> 20} MB of the snapshot`);
-  }
   const { LDSO, wasmTable } = module;
   for (const { path } of snapshot.libraries) {
     const library = module.newDSO(path, undefined, "loading");
@@ -110,8 +128,17 @@ function relink(module: EmscriptenModule, snapshot: Snapshot, compiled: Librarie
   }
 }
 
-function fill(heap: Uint8Array, runs: Snapshot["pages"], pages: Deno.FsFile): void {
-  for (const [start, length] of runs) {
+/**
+ * The memory is all zero before, as nothing has run yet and the modules bring no data. The pages of libraries are filled
+ * again when they are linked, since that makes zero of what they expect to be.
+ */
+function fill(heap: Uint8Array, runs: PageRun[], pages: Deno.FsFile, onlyOfLibraries = false): void {
+  pages.seekSync(0, Deno.SeekMode.Start);
+  for (const [start, length, ofLibrary] of runs) {
+    if (onlyOfLibraries && !ofLibrary) {
+      pages.seekSync(length, Deno.SeekMode.Current);
+      continue;
+    }
     for (let done = 0; done < length;) {
       const count = pages.readSync(heap.subarray(start + done, start + length));
       if (!count) throw new Error("the snapshot is shorter than it says");

@@ -16,26 +16,37 @@ export interface OpenFile {
   position: number;
 }
 
+/** Pages that follow each other, in memory and in the file. */
+export type PageRun = [start: number, length: number, ofLibrary: boolean];
+
+/** Empty, but for entries that are empty maps. */
+export interface ReferenceTable {
+  length: number;
+  maps: number[];
+}
+
 export interface Snapshot {
   buildId: string;
   /** Length of the function table before the first library, and in the end. */
   tableStart: number;
   tableLength: number;
   libraries: LinkedLibrary[];
-  /** Slots of the table that were handed out one by one: to functions of libraries, of the main module, of JavaScript. */
+  /** Slots of the table that were handed out one by one: to functions of libraries and of JavaScript. */
   librarySlots: [index: number, library: string, name: string][];
-  mainSlots: [index: number, name: string][];
   scriptSlots: [index: number, name: string, signature: string][];
   fixedSlots: number[];
   freeSlots: number[];
   /** One small module, in base64, that makes WebAssembly functions of all the JavaScript ones. */
   adapter: string;
+  /** By name: slots of the table and places in memory that libraries refer to, without the main module's own. */
   offsets: Record<string, number>;
   handles: [handle: number, library: string][];
   files: OpenFile[];
   references: unknown;
+  /** What the tables for the references are after the main module's constructors, which a restore does not run. */
+  referenceTables: ReferenceTable[];
   memorySize: number;
-  pages: [start: number, length: number][];
+  pages: PageRun[];
   /** SHA-256 of the whole memory and of the names in the table; checked once, when the snapshot is built. */
   memoryDigest: string;
   tableDigest: string;

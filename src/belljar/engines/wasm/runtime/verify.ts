@@ -1,11 +1,12 @@
 /** Restores a snapshot and compares memory and function table with what was recorded: `verify.js NAME`. */
 import { openParts } from "./boot.ts";
-import { compileModules } from "./modules.ts";
+import { compileLibraries, compileMain } from "./modules.ts";
 import { openSnapshot, restore } from "./restore.ts";
 import { memoryDigest, tableDigest } from "./snapshot.ts";
 
 const [name] = Deno.args;
-const parts = openParts(name === "science"), opened = openSnapshot(name), modules = compileModules(name);
+const modules = { main: compileMain(name), libraries: compileLibraries(name) };
+const parts = await openParts(name === "science"), opened = openSnapshot(name);
 const { snapshot } = opened;
 let memory = Promise.resolve(""), table = Promise.resolve("");
 const py = await restore(parts, opened, modules, (module) => {
