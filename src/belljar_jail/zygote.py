@@ -18,7 +18,7 @@ from functools import partial
 from typing import NoReturn
 
 import belljar_kernel
-from belljar_jail import hugepages, keeper, linux, packing, seccomp, service, walls, wire
+from belljar_jail import hugepages, immortal, keeper, linux, packing, seccomp, service, walls, wire
 from belljar_kernel import entry, reseed
 from belljar_kernel.configuration import rehearse
 from belljar_kernel.kernel import Kernel
@@ -137,6 +137,7 @@ class Zygote(ForkServer):
         packing.pack(partial(rehearse, self.kernel, shown="display(table)"))  # while calls can be watched
         for _ in range(REHEARSALS):
             rehearse(self.kernel)
+        immortal.immortalise()
         gc.collect()
         hugepages.collapse()
 

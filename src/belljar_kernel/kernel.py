@@ -12,6 +12,7 @@ from belljar_kernel.denials import Denials
 from belljar_kernel.display import RESULTS_BYTES, Display, Results
 from belljar_kernel.execute import Session
 from belljar_kernel.figures import Figures
+from belljar_kernel.formats import patch_pandas
 from belljar_kernel.images import patch_pillow, patch_plotly
 from belljar_kernel.imports import ImportWatch
 from belljar_kernel.interrupts import Interrupts
@@ -54,6 +55,7 @@ class Kernel:
             {
                 "matplotlib": self.figures.patch_matplotlib,
                 "matplotlib.pyplot": self.figures.patch_pyplot,
+                "pandas": patch_pandas,
                 "PIL.Image": lambda module: patch_pillow(module, self.display),
                 "plotly.io": lambda module: patch_plotly(module, self.display),
                 "threading": lambda module: patch_threading(module, self.workspace, self.streams.complain),

@@ -21,8 +21,10 @@ def test_limits_as_version_1_settings():
         ("memory", "memory.limit_in_bytes", "104857600"),
         ("memory", "memory.memsw.limit_in_bytes", "104857600"),
         ("pids", "pids.max", "11"),
+        ("cpu", "cpu.cfs_burst_us", "0"),
         ("cpu", "cpu.cfs_period_us", "100000"),
         ("cpu", "cpu.cfs_quota_us", "50000"),
+        ("cpu", "cpu.cfs_burst_us", "50000"),
     ]
 
 
@@ -31,7 +33,9 @@ def test_limits_as_version_2_settings():
         ("memory", "memory.max", "104857600"),
         ("memory", "memory.swap.max", "0"),
         ("pids", "pids.max", "11"),
+        ("cpu", "cpu.max.burst", "0"),
         ("cpu", "cpu.max", "50000 100000"),
+        ("cpu", "cpu.max.burst", "50000"),
     ]
 
 
@@ -163,6 +167,8 @@ def test_a_real_group_takes_its_limits_and_other_ones_later():
             group.set(limits)
             name = "memory.max" if group.version == 2 else "memory.limit_in_bytes"
             assert int((group.folders["memory"] / name).read_text()) == limits.memory_mb << 20
+            saved = group.folders["cpu"] / ("cpu.max.burst" if group.version == 2 else "cpu.cfs_burst_us")
+            assert not saved.exists() or int(saved.read_text()) == limits.cpus * cgroups.PERIOD_US
         assert group.out_of_memory_kills() == 0
         assert group.remove()
     finally:

@@ -71,6 +71,17 @@ CASES: list[Case] = [
         ),
     ),
     case(
+        "a wide DataFrame is wrapped, not cut, as in a notebook",
+        run(
+            PANDAS + "print(pd.DataFrame([range(9)], columns=[f'column_{k}' for k in range(9)]))",
+            ok(
+                "   column_0  column_1  column_2  column_3  column_4  column_5  column_6  \\\n"
+                "0         0         1         2         3         4         5         6   \n\n"
+                "   column_7  column_8  \n0         7         8  \n"
+            ),
+        ),
+    ),
+    case(
         "a DataFrame with markup in it is escaped in html",
         run(
             PANDAS + "pd.DataFrame({'x': ['<b>&']})",

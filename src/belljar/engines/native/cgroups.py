@@ -13,6 +13,7 @@ from belljar.limits import Limits
 CONTROLLERS_V1 = ("memory", "pids", "cpu", "cpuacct")
 CONTROLLERS_V2 = ("memory", "pids", "cpu")
 PERIOD_US = 100_000
+FRESH = {"cpu.cfs_period_us": "100000", "cpu.cfs_burst_us": "0", "cpu.max.burst": "0"}  # what a new group has
 OPTIONAL = ("swap.max", "memsw.limit_in_bytes", "burst", "burst_us")  # not every kernel counts swap, or saves time
 PREFIX = "belljar-"
 NONE_WRITABLE = "no writable control group with memory, pids and cpu"
@@ -67,6 +68,7 @@ class Group:
     version: int
     folders: dict[str, Path]
     joins: list[int] = field(default_factory=list)
+    _written: dict[str, str] = field(default_factory=lambda: dict(FRESH))
     _cpu: int = -1
     _peak: int = -1
     _kills: int = -1
@@ -90,9 +92,10 @@ class Group:
         """Write the limits; the keeper is one process on top of the sandbox's own."""
         for controller, name, value in settings(self.version, limits):
             path = self.folders[controller] / name
-            if name.endswith(OPTIONAL) and not path.exists():
+            if self._written.get(name) == value or (name.endswith(OPTIONAL) and not path.exists()):
                 continue
             path.write_text(value)
+            self._written[name] = value
 
     def has(self, pid: int) -> bool:
         """Whether a process is in the group."""

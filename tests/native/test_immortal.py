@@ -1,0 +1,50 @@
+"""Objects of a zygote are no longer counted, where Python can do without, and go on working."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import belljar_jail
+from belljar_jail import immortal
+
+from .interpreters import find_python
+
+PROGRAM = """
+import gc, json, sys
+kept, fresh = {"list": [1, 2], "text": "a" * 50, "nested": {"x": (1.5, "y")}}, None
+from belljar_jail import immortal
+count = immortal.immortalise()
+gc.freeze()
+before = sys.getrefcount(kept["list"])
+names = [kept["list"] for _ in range(1000)]
+assert sys.getrefcount(kept["list"]) == before > 1 << 30, before
+kept["list"].append(3); kept["text"] += "b"; del kept["nested"]; names.clear()
+fresh = [kept["list"]]
+assert sys.getrefcount(fresh) < 10
+class After:
+    def __del__(self): print("freed")
+After()
+gc.unfreeze(); gc.collect()
+assert json.loads(json.dumps(kept)) == {"list": [1, 2, 3], "text": "a" * 50 + "b"}
+print(count > 1000)
+"""
+
+
+@pytest.mark.parametrize("minor", ["3.12", "3.13"])
+def test_what_was_there_is_counted_no_more_and_what_comes_is(minor: str):
+    python = find_python(minor)
+    if python is None:
+        pytest.skip(f"there is no Python {minor} here")
+    root = str(Path(belljar_jail.__file__).parents[1])
+    ran = subprocess.run(
+        [python, "-c", PROGRAM], env={"PYTHONPATH": root}, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("freed\nTrue\n", "", 0)
+
+
+def test_an_older_python_is_left_alone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(immortal, "COUNTS", {})
+    assert immortal.immortalise() == 0
