@@ -51,12 +51,15 @@ MODULE = binary.MAGIC + b"".join(
 )  # fmt: skip
 LOOK = """
 const module = new WebAssembly.Module(Deno.readFileSync(Deno.args[0]));
-const { exports } = new WebAssembly.Instance(module, { env: { outer: new WebAssembly.Global({ value: "i32" }, 1) } });
+const memory = new WebAssembly.Memory({ initial: 3, maximum: 65536 });
+const outer = new WebAssembly.Global({ value: "i32" }, 1);
+const { exports } = new WebAssembly.Instance(module, { env: { memory, outer } });
 const called = Array.from({ length: exports.table.length }, (_, k) => exports.table.get(k)?.() ?? null);
 const start = [...new Uint8Array(exports.memory.buffer, 0, 3)], names = Object.keys(exports).sort();
 const references = names.filter((name) => name.startsWith("belljar")).map((name) => exports[name].length);
 const custom = ["dylink.0", "name"].map((name) => WebAssembly.Module.customSections(module, name).length);
-console.log(JSON.stringify({ called, start, names, references, custom }));
+const brought = exports.memory === memory;
+console.log(JSON.stringify({ called, start, names, references, custom, brought }));
 """
 
 
@@ -80,6 +83,7 @@ def test_an_extended_module_has_its_exported_functions_at_the_end_of_the_table(t
     seen = seen_by_v8(binary.extended(MODULE), tmp_path)
     assert seen["called"] == [TWO, TWO, FORTY]
     assert seen["start"] == list(b"abc")
+    assert not seen["brought"]
     assert seen["references"] == [0]
 
 
@@ -90,6 +94,7 @@ def test_a_trimmed_module_tells_where_the_rest_is(tmp_path: Path):
     assert trimmed.late == {"start": 1, "functions": ["two", "forty"], "data": {"place": PLACE}}
     assert seen["called"] == [TWO, TWO, FORTY]
     assert seen["start"] == [0, 0, 0]
+    assert seen["brought"]
 
 
 @pytest.mark.parametrize("content", [b"", b"\0asm\2\0\0\0", MODULE[:40], MODULE[:-2]])

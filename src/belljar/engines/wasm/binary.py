@@ -13,12 +13,14 @@ from typing import Any
 from belljar.errors import StartFailed
 
 MAGIC = b"\0asm\1\0\0\0"
-CUSTOM, IMPORT, TABLE, GLOBAL, EXPORT, ELEMENT, DATA, DATA_COUNT = 0, 2, 4, 6, 7, 9, 11, 12
+CUSTOM, IMPORT, TABLE, MEMORY, GLOBAL, EXPORT, ELEMENT, DATA, DATA_COUNT = 0, 2, 4, 5, 6, 7, 9, 11, 12
 FUNCTION, TABLE_KIND, MEMORY_KIND, GLOBAL_KIND, TAG_KIND = range(5)  # what an import or an export is
 FUNCREF, EXTERNREF = 0x70, 0x6F
 CONSTANT_I32, END = 0x41, 0x0B
 LINKING = b"dylink.0"  # the one custom section that Emscripten's loader reads
 REFERENCES = "belljar_references_"  # with a number: the tables of references to JavaScript's objects
+
+MEMORY_IMPORT = b"\x03env\x06memory" + bytes([MEMORY_KIND, 1, 0, 0x80, 0x80, 0x04])  # of any size
 
 Section = tuple[int, bytes]
 
@@ -78,15 +80,15 @@ def extended(module: bytes) -> bytes:
 
 
 def trimmed(module: bytes, wanted: Collection[str]) -> Trimmed:
-    """An extended module without its data, and with no exports but those wanted and those that cannot be had later."""
+    """An extended module that imports its memory, without data, and exports what is wanted or cannot be had later."""
     sections = dict(_sections(module))
     exports = _exports(sections[EXPORT])
     names = [export.name for export in exports if export.kind == FUNCTION]
     constants = _constants(sections[IMPORT], sections[GLOBAL])
     late = {export.name: constants[export.index] for export in exports if _is_constant(export, constants)}
     kept = [it for it in exports if it.name in wanted or not (it.kind == FUNCTION or it.name in late)]
-    section = _vector(export.entry() for export in kept)
-    smaller = _joined((kind, section if kind == EXPORT else body) for kind, body in _sections(module))
+    changed = {EXPORT: _vector(it.entry() for it in kept), IMPORT: _longer(sections[IMPORT], [MEMORY_IMPORT])}
+    smaller = _joined((kind, changed.get(kind, body)) for kind, body in _sections(module) if kind != MEMORY)
     start = _tables(sections[TABLE])[0][1] - len(names)
     return Trimmed(without_data(smaller), {"start": start, "functions": names, "data": late})
 

@@ -62,6 +62,12 @@ _MODULE = [
         "for(var needed of metadata.neededDynlibs){if(flags.replay)"
         "{Object.assign(localScope,Module.belljar.needed(needed,libName));continue}needed=findLibraryFS(",
     ),
+    # A restore brings the memory, already filled.
+    (
+        "var imports={env:wasmImports,wasi_snapshot_preview1:wasmImports,",
+        "if(Module.belljar?.memory)wasmImports.memory=Module.belljar.memory;"
+        "var imports={env:wasmImports,wasi_snapshot_preview1:wasmImports,",
+    ),
     # The main module: recorded once, then filled in without a walk over its 8,500 exports, and without constructors.
     (
         "updateGOT(origExports);LDSO.init();loadDylibs();",

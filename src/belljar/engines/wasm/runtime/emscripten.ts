@@ -103,6 +103,7 @@ export interface Library {
 
 /** What our patches of `pyodide.asm.mjs` call; each is optional there. */
 export interface Hooks {
+  memory?: WebAssembly.Memory;
   memoryBase?(library: string, size: number): number | undefined;
   tableBase?(library: string, base: number, size: number): number | undefined;
   needed?(name: string, by: string): Exports;

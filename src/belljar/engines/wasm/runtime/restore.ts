@@ -6,7 +6,7 @@ import type { Libraries, Modules } from "./modules.ts";
 import { FOLDER } from "./places.ts";
 import type { PageRun, Snapshot } from "./snapshot.ts";
 
-const LIBRARIES = "belljar-libraries", WASM_PAGE = 65536;
+const LIBRARIES = "belljar-libraries", WASM_PAGE = 65536, MOST_PAGES = 65536;
 
 export type Look = (module: EmscriptenModule) => void;
 
@@ -29,11 +29,14 @@ export function openSnapshot(name: string): Opened {
 /** Restore; `look` sees the module when all of it is back and nothing has run yet. */
 export async function restore(parts: Parts, opened: Opened, modules: Modules, look?: Look): Promise<Pyodide> {
   const { snapshot, pages } = opened, { promise: failed, reject } = Promise.withResolvers<never>();
+  const memory = new WebAssembly.Memory({ initial: snapshot.memorySize / WASM_PAGE, maximum: MOST_PAGES });
+  fill(new Uint8Array(memory.buffer), snapshot.pages, pages); // meanwhile the main module is being compiled
   const booted = boot(parts, await modules.main, (module) => {
     const hooks = module.belljar = hooksOf(module, snapshot, opened.late);
+    hooks.memory = memory;
     hooks.restoreMain = (main) => {
       try {
-        restoreMain(module, opened, main); // meanwhile the libraries are being compiled
+        restoreMain(module, opened, main);
       } catch (failure) {
         reject(failure); // Pyodide does not pass it on
         throw failure;
@@ -84,10 +87,8 @@ function hooksOf(module: EmscriptenModule, snapshot: Snapshot, late: LateNames):
   };
 }
 
-/** Right after the main instance is there: all that its constructors would have made, and all that came after. */
-function restoreMain(module: EmscriptenModule, { snapshot, late, pages }: Opened, main: Exports): void {
-  main.memory.grow((snapshot.memorySize - main.memory.buffer.byteLength) / WASM_PAGE);
-  fill(new Uint8Array(main.memory.buffer), snapshot.pages, pages);
+/** Right after the main instance is there: what its constructors would have made outside of the memory. */
+function restoreMain(module: EmscriptenModule, { snapshot, late }: Opened, main: Exports): void {
   const known = module.LDSO.loadedLibsByName.__main__.exports;
   late.offer(known, module.wasmTable);
   fillTable(module, snapshot, known);
