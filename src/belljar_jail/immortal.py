@@ -16,19 +16,23 @@ RUNNING = (types.FrameType, types.GeneratorType, types.CoroutineType, types.Asyn
 
 
 def immortalise() -> int:
-    """Do it for all objects that can be reached; how many there were, 0 where Python has no such thing."""
+    """Do it for all objects that can be reached; how many there were, 0 where it cannot be done."""
     count = COUNTS.get(sys.version_info[:2])
-    if count is None or sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
+    if count is None or not _is_as_expected():
         return 0
     gc.collect()
     found = gc.get_objects()  # before there is anything here that should go away again
     known: dict[int, object] = {}
     while found:
-        fresh = {id(it): it for it in found if id(it) not in known and not isinstance(it, RUNNING)}
+        fresh = {id(it): it for it in found if id(it) not in known and type(it) not in RUNNING}
         known.update(fresh)
         found = gc.get_referents(*fresh.values())
-    addresses = list(known)
-    del known, found, fresh
-    for address in addresses:
+    for address in known:  # all of them are held meanwhile
         ctypes.c_uint32.from_address(address).value = count
-    return len(addresses)
+    return len(known)
+
+
+def _is_as_expected() -> bool:
+    """A CPython that counts in the usual place."""
+    has_lock = getattr(sys, "_is_gil_enabled", lambda: True)()
+    return sys.implementation.name == "cpython" and has_lock and sys.byteorder == "little" and sys.maxsize > 1 << 32

@@ -11,11 +11,27 @@ import functools
 import socket
 
 from belljar_jail import bpf, linux
-from belljar_jail.bpf import ALLOW, ENOSYS, EPERM, ERRNO, JSET, LOAD, NOTIFY, NUMBER, RET, Instruction, argument, when
+from belljar_jail.bpf import (
+    ALLOW,
+    ENOSYS,
+    EPERM,
+    ERRNO,
+    JEQ,
+    JSET,
+    LOAD,
+    NOTIFY,
+    NUMBER,
+    RET,
+    Instruction,
+    argument,
+    when,
+)
 from belljar_jail.seccomp import CLONE_PARENT, NAMESPACES, TRACED
 from belljar_jail.syscall_table import ALLOWED, REFUSED, SPECIAL
 
 CLONE_THREAD = 0x10000
+F_SETLK = 6  # SQLite insists on locks, also of files that nobody can change. It is told that it has them: a real one
+# would be seen by every sandbox with the same files.
 STARTS = ("execve", "execveat")
 NEEDED = {
     # V8 maps and protects its heaps and the code it makes; membarrier orders that code between threads
@@ -34,9 +50,8 @@ NEEDED = {
     "itself": "getegid geteuid getgid getpid getppid getrandom getrlimit getrusage getuid sysinfo uname",
 }
 VALUES = {  # call: (which argument, what it may be)
-    # duplicates, flags, and locks that do not wait: of files that can only be read those are shared ones, which nobody
-    # feels; none can be asked about. No leases or pipe sizes.
-    "fcntl": (1, (0, 1, 2, 3, 4, 5, 6, 1030)),
+    # duplicates and flags, and whether a file is locked, which none ever is: see F_SETLK. No leases or pipe sizes.
+    "fcntl": (1, (0, 1, 2, 3, 4, 5, 1030)),
     "ioctl": (1, (0x5401, 0x5413, 0x5421, 0x5451)),  # is it a terminal, how wide; non-blocking, close on exec
     "prctl": (0, (15, 16, 23, 0x53564D41)),  # names of threads and memory; whether a capability is in the bounding set
     "prlimit64": (0, (0,)),  # its own limits
@@ -83,6 +98,7 @@ def program(machine: str) -> list[Instruction]:
     code += when(SPECIAL["clone3"][column], [(RET, 0, 0, ERRNO | ENOSYS)])  # its flags are out of reach: use clone
     code += when(SPECIAL["unshare"][column], [(RET, 0, 0, ERRNO | EPERM)])
     code += when(ALLOWED["clone"][column], _threads_alone())
+    code += when(ALLOWED["fcntl"][column], _unless(1, F_SETLK, ERRNO | 0, bpf.allow_values(*VALUES["fcntl"], EPERM)))
     for name, (index, values) in VALUES.items():
         code += when(ALLOWED[name][column], bpf.allow_values(index, values, EPERM))
     code += bpf.each((ALLOWED[name][column] for name in names), ALLOW)
@@ -90,6 +106,11 @@ def program(machine: str) -> list[Instruction]:
     refused = known.keys() - {*names, *RULED}
     code += bpf.each((known[name][column] for name in refused), ERRNO | EPERM)
     return [*code, (RET, 0, 0, ERRNO | ENOSYS)]
+
+
+def _unless(index: int, value: int, answer: int, others: list[Instruction]) -> list[Instruction]:
+    """An answer of its own for one value of an argument."""
+    return [argument(index), (JEQ, 0, 1, value), (RET, 0, 0, answer), *others]
 
 
 def _threads_alone() -> list[Instruction]:

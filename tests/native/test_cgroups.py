@@ -163,7 +163,7 @@ def test_a_real_group_takes_its_limits_and_other_ones_later():
     hierarchy = cgroups.find(f"{cgroups.own_name()}-test")
     try:
         group = hierarchy.make("one", LIMITS)
-        for limits in (Limits(memory_mb=400), Limits(memory_mb=64), Limits(memory_mb=900, cpus=2)):
+        for limits in (Limits(memory_mb=400), Limits(memory_mb=64), Limits(memory_mb=900, cpus=2), LIMITS):
             group.set(limits)
             name = "memory.max" if group.version == 2 else "memory.limit_in_bytes"
             assert int((group.folders["memory"] / name).read_text()) == limits.memory_mb << 20

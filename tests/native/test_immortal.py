@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,11 @@ PROGRAM = """
 import gc, json, sys
 kept, fresh = {"list": [1, 2], "text": "a" * 50, "nested": {"x": (1.5, "y")}}, None
 from belljar_jail import immortal
+import weakref
+class Lazy:
+    @property
+    def __class__(self): self.made = [object()]; return Lazy
+lazy, gone = Lazy(), weakref.proxy(Lazy())
 count = immortal.immortalise()
 gc.freeze()
 before = sys.getrefcount(kept["list"])
@@ -46,5 +52,8 @@ def test_what_was_there_is_counted_no_more_and_what_comes_is(minor: str):
 
 
 def test_an_older_python_is_left_alone(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(immortal, "COUNTS", {})
+    monkeypatch.setattr(sys, "version_info", (3, 11, 0, "final", 0))
+    kept = [object()]
+    before = sys.getrefcount(kept)
     assert immortal.immortalise() == 0
+    assert sys.getrefcount(kept) == before

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import json
 import os
+import struct
 import sys
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -40,7 +41,8 @@ def main() -> None:
         "descriptors": open_now,
         "calls": {name: _call(name) for name in NUMBERS if _number(name) is not None},
         "clone flags": {hex(flag): _raw(_number("clone"), flag | 17, 0, 0, 0, 0) for flag in (0, 1 << 28, 1 << 8)},
-        "fcntl": {command: _errno(libc.fcntl(0, command, 0)) for command in (5, 6, 1024, 1026, 1031, 1033)},
+        "fcntl": {command: _errno(libc.fcntl(0, command, 0)) for command in (7, 1024, 1026, 1031, 1033)},
+        "write lock of what can only be read": libc.fcntl(os.open(sys.argv[0], os.O_RDONLY), 6, _write_lock()),
         "prctl": {option: _errno(libc.prctl(option, 0, 0, 0, 0)) for option in (4, 8, 22, 24, 38, 47)},
         "ioctl": {request: _errno(libc.ioctl(0, request, BUFFER)) for request in (0x5412, 0x541C, 0x5423, 0xC0502100)},
         "limits": [_raw(302 if X86 else 261, 1, 7, BUFFER, 0), _raw(302 if X86 else 261, 0, 7, _limit(1 << 20), 0)],
@@ -51,6 +53,11 @@ def main() -> None:
         "processors": len(os.sched_getaffinity(0)) > 0,
     }
     print(json.dumps(findings))
+
+
+def _write_lock() -> bytes:
+    """`struct flock` for a lock of one byte."""
+    return struct.pack("hhxxxxqqi4x", 1, 0, 0, 1, 0)
 
 
 def _number(name: str) -> int | None:

@@ -11,6 +11,7 @@ from tests import engines
 
 from belljar import Policy, Sandbox, compose
 from belljar.compose import LocalHost
+from belljar.engines.wasm.engine import WasmEngine
 from belljar.settings import Settings
 
 Probe = Callable[..., object]
@@ -79,3 +80,11 @@ class Listener:
             except BlockingIOError:
                 return count
             count += 1
+
+
+@pytest.fixture
+def engine(host: LocalHost) -> WasmEngine:
+    engine = host.host.registry.get("wasm")
+    assert isinstance(engine, WasmEngine)
+    engine.environment(Policy())
+    return engine

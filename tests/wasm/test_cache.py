@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 
 import pytest
 
-from belljar import Policy, Sandbox
-from belljar.compose import LocalHost
 from belljar.engines.wasm import cache
 from belljar.engines.wasm.assembly import INSIDE
+from belljar.engines.wasm.deno import CACHE, find_deno
 from belljar.engines.wasm.engine import WasmEngine
-
-
-@pytest.fixture
-def engine(host: LocalHost) -> WasmEngine:
-    engine = host.host.registry.get("wasm")
-    assert isinstance(engine, WasmEngine)
-    engine.environment(Policy())
-    return engine
 
 
 def test_the_scripts_are_in_it_under_the_path_inside(engine: WasmEngine):
     assert engine._runtime is not None
     found = set()
-    for path in (engine._runtime.folder / cache.FOLDER).iterdir():
+    for path in (engine._runtime.folder / CACHE).iterdir():
         if path.name.endswith(("-wal", "-shm")):
             continue
-        database = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
+        database = sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)
         for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
             if any(column[1] == "specifier" for column in database.execute(f"PRAGMA table_info({table})")):
                 found |= {row[0] for row in database.execute(f"SELECT specifier FROM {table}")}
@@ -39,7 +31,7 @@ def test_the_scripts_are_in_it_under_the_path_inside(engine: WasmEngine):
 
 def test_the_log_of_every_database_is_empty_and_its_index_is_there(engine: WasmEngine):
     assert engine._runtime is not None
-    folder = engine._runtime.folder / cache.FOLDER
+    folder = engine._runtime.folder / CACHE
     databases = [path for path in folder.iterdir() if not path.name.endswith(("-wal", "-shm"))]
     assert databases
     for path in databases:
@@ -47,7 +39,31 @@ def test_the_log_of_every_database_is_empty_and_its_index_is_there(engine: WasmE
         assert path.with_name(f"{path.name}-shm").stat().st_size > 0
 
 
-def test_names_that_are_not_exported_are_found_when_they_are_asked_for(wasm: Sandbox):
-    ran = wasm.run("import ctypes\nask = ctypes.pythonapi.PyLong_AsLong\nask.argtypes = [ctypes.py_object]\nask(41)")
-    assert ran.value == 41
-    assert wasm.run("import ctypes\nctypes.pythonapi.no_such_name").error.name == "AttributeError"
+def test_the_folder_of_the_machine_is_not_named_in_it(engine: WasmEngine):
+    assert engine._runtime is not None
+    for path in (engine._runtime.folder / CACHE).glob("*analysis*"):
+        assert str(engine._runtime.folder.parent).encode() not in path.read_bytes()
+
+
+def test_a_snapshot_that_does_not_come_up_leaves_an_empty_folder_and_says_why(tmp_path: Path):
+    (tmp_path / "control.js").write_text("throw new Error('no such luck');")
+    with pytest.raises(cache.NotFilledError, match=r"snapshot base did not come up: .*no such luck"):
+        cache.fill(find_deno(), tmp_path, INSIDE, ["base"])
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [CACHE]
+    assert not any((tmp_path / CACHE).iterdir())
+
+
+@pytest.mark.parametrize("name", ["plain", "user@corp (1)+a&b=c", "mit Leerzeichen, ä und %20"])
+def test_names_of_any_folder_become_those_inside(tmp_path: Path, name: str):
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "control.js").write_text(
+        "import './pyodide.asm.mjs'; Deno.stdout.writeSync(new TextEncoder().encode('....hello'.padEnd(64)));"
+    )
+    (folder / "pyodide.asm.mjs").write_text("export default 1;")
+    if "," in name:
+        with pytest.raises(cache.NotFilledError, match="comma"):
+            cache.fill(find_deno(), folder, INSIDE, ["base"])
+        return
+    cache.fill(find_deno(), folder, INSIDE, ["base"])
+    assert any((folder / CACHE).iterdir())

@@ -36,14 +36,6 @@ PROGRAMS = [
 
 
 @pytest.fixture
-def engine(host: LocalHost) -> WasmEngine:
-    engine = host.host.registry.get("wasm")
-    assert isinstance(engine, WasmEngine)
-    engine.environment(Policy())
-    return engine
-
-
-@pytest.fixture
 def booting(engine: WasmEngine, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Runtime]:
     """Change what the engine boots from."""
 
@@ -119,7 +111,18 @@ def test_the_largest_snapshot_that_leaves_room_is_taken():
 
 
 @pytest.mark.parametrize(
-    "name", ["science.bin", "science.json", "science.libraries.json", "packages.bin", "kernel.json"]
+    "name",
+    [
+        "science.bin",
+        "science.json",
+        "science.libraries.json",
+        "science.libraries.bin",
+        "restored.wasm",
+        "late.json",
+        "packages.bin",
+        "kernel.json",
+        "pyodide.asm.mjs",
+    ],
 )
 def test_a_missing_file_is_a_start_that_fails_and_says_so(copied: Path, name: str):
     (copied / name).unlink()
@@ -163,3 +166,11 @@ def test_a_broken_start_leaves_nothing_and_the_next_one_works(
     (copied / "base.bin").write_bytes(whole)
     with Sandbox("wasm", policy=Policy(packages="none")) as sandbox:
         assert sandbox.run("1 + 1").value == 2
+
+
+def test_names_that_are_not_exported_are_found_when_they_are_asked_for(wasm: Sandbox):
+    ran = wasm.run("import ctypes\nask = ctypes.pythonapi.PyLong_AsLong\nask.argtypes = [ctypes.py_object]\nask(41)")
+    assert ran.value == 41
+    assert wasm.run("ctypes.c_int.in_dll(ctypes.pythonapi, 'Py_NoSiteFlag').value in (0, 1)").value is True
+    for name in ("no_such_name", "constructor", "toString"):
+        assert wasm.run(f"ctypes.pythonapi.{name}").error.name == "AttributeError"

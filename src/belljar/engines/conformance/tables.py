@@ -82,6 +82,15 @@ CASES: list[Case] = [
         ),
     ),
     case(
+        "of many columns 20 are shown, and all are in the records",
+        run(
+            PANDAS + "frame = pd.DataFrame([range(25)])\n"
+            "shown = frame._repr_html_(), frame.to_dict('records')\n"
+            "shown[0].count('<td>'), '...' in shown[0], len(shown[1][0])",
+            ok(text="(21, True, 25)", value=[21, True, 25]),
+        ),
+    ),
+    case(
         "a DataFrame with markup in it is escaped in html",
         run(
             PANDAS + "pd.DataFrame({'x': ['<b>&']})",

@@ -1,4 +1,4 @@
-"""Assembles the runtime folder, once per version: scripts, kernel, packages and the two snapshots, all proven."""
+"""Assembles the runtime folder, once per version: scripts, modules, kernel, packages, two proven snapshots, a cache."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from types import ModuleType
 
 import belljar_kernel
-from belljar.engines.wasm import binary, cache, patches
-from belljar.engines.wasm.deno import V8_FLAGS, build_command, find_deno
+from belljar.engines.wasm import binary, cache, pack, patches
+from belljar.engines.wasm import deno as deno_module
+from belljar.engines.wasm.deno import build_command, find_deno
 from belljar.engines.wasm.pack import Packing
 from belljar.errors import StartFailed
+from belljar.limits import Limits
 from belljar.packages import companion
 from belljar.packages.bounded import bound_memory
 from belljar.packages.lock import alone
@@ -75,8 +79,13 @@ def _digest(pyodide: PyodideSet, deno: Path) -> str:
         str(facts.st_mtime_ns),
     ]
     parts += [f"{name}\0{text}" for name, text in _scripts()]
-    parts += [repr(patches.PATCHES), repr(V8_FLAGS)]
+    parts += [_text(module) for module in (binary, cache, deno_module, pack, patches)]
+    parts += [Path(__file__).read_text(encoding="utf-8"), str(Limits().memory_mb)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _text(module: ModuleType) -> str:
+    return Path(str(module.__file__)).read_text(encoding="utf-8")
 
 
 def _scripts() -> Iterator[tuple[str, str]]:
@@ -97,7 +106,7 @@ def _assemble(pyodide: PyodideSet, deno: Path, folder: Path, progress: Progress)
         _pack_packages(pyodide, deno, fresh, progress)
         progress("Building the snapshots", 0.6)
         snapshots, failures = _build_snapshots(deno, fresh)
-        cache.fill(deno, fresh, INSIDE, snapshots)
+        failures += _fill_cache(deno, fresh, snapshots)
         (fresh / "runtime.json").write_text(json.dumps({"snapshots": snapshots, "failures": failures}))
         fresh.chmod(0o755)
         fresh.rename(folder)
@@ -179,6 +188,17 @@ def _link(source: Path, target: Path) -> None:
         os.link(source, target)
     except OSError:  # another file system, or one without links
         shutil.copyfile(source, target)
+
+
+def _fill_cache(deno: Path, folder: Path, snapshots: dict[str, int]) -> list[str]:
+    """Where there can be a jail: Deno's cache, or why there is none."""
+    if sys.platform != "linux":
+        return []
+    try:
+        cache.fill(deno, folder, INSIDE, snapshots)
+    except cache.NotFilledError as failure:
+        return [str(failure)]
+    return []
 
 
 def _build_snapshots(deno: Path, folder: Path) -> tuple[dict[str, int], list[str]]:

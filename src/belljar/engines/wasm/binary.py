@@ -61,7 +61,7 @@ def extended(module: bytes) -> bytes:
     Raises:
         StartFailed: when it has no such table.
     """
-    sections = dict(_sections(module))
+    sections = _by_kind(module)
     tables = _tables(sections[TABLE])
     if not tables or tables[0][0] != FUNCREF:
         raise StartFailed("the main module of Pyodide has no function table of its own")
@@ -81,21 +81,21 @@ def extended(module: bytes) -> bytes:
 
 def trimmed(module: bytes, wanted: Collection[str]) -> Trimmed:
     """An extended module that imports its memory, without data, and exports what is wanted or cannot be had later."""
-    sections = dict(_sections(module))
+    sections = _by_kind(module)
     exports = _exports(sections[EXPORT])
     names = [export.name for export in exports if export.kind == FUNCTION]
     constants = _constants(sections[IMPORT], sections[GLOBAL])
-    late = {export.name: constants[export.index] for export in exports if _is_constant(export, constants)}
-    kept = [it for it in exports if it.name in wanted or not (it.kind == FUNCTION or it.name in late)]
+    places = {export.name: constants[export.index] for export in exports if _is_constant(export, constants)}
+    kept = [it for it in exports if it.name in wanted or not (it.kind == FUNCTION or it.name in places)]
     changed = {EXPORT: _vector(it.entry() for it in kept), IMPORT: _longer(sections[IMPORT], [MEMORY_IMPORT])}
     smaller = _joined((kind, changed.get(kind, body)) for kind, body in _sections(module) if kind != MEMORY)
     start = _tables(sections[TABLE])[0][1] - len(names)
-    return Trimmed(without_data(smaller), {"start": start, "functions": names, "data": late})
+    return Trimmed(without_data(smaller), {"start": start, "functions": names, "data": places})
 
 
 def export_names(module: bytes) -> set[str]:
     """The names of all exports."""
-    return {export.name for export in _exports(dict(_sections(module))[EXPORT])}
+    return {export.name for export in _exports(_by_kind(module)[EXPORT])}
 
 
 class _Reader:
@@ -146,10 +146,23 @@ def _sections(module: bytes) -> Iterator[Section]:
         yield reader.byte(), reader.text()
 
 
+def _by_kind(module: bytes) -> dict[int, bytes]:
+    """The sections of a main module, which has all that are changed here."""
+    sections = dict(_sections(module))
+    if missing := {IMPORT, TABLE, MEMORY, GLOBAL, EXPORT, ELEMENT} - sections.keys():
+        raise StartFailed(f"the main module of Pyodide lacks sections: {sorted(missing)}")
+    return sections
+
+
 def _tables(section: bytes) -> list[tuple[int, int]]:
-    """Kind and least length of each; those of the main module can grow without end."""
-    reader = _Reader(section)
-    return [(reader.byte(), reader.limits()) for _ in range(reader.number())]
+    """Kind and least length of each, which must be free to grow."""
+    reader, tables = _Reader(section), []
+    for _ in range(reader.number()):
+        kind, has_most, least = reader.byte(), reader.number(), reader.number()
+        if has_most:
+            raise StartFailed("the main module of Pyodide has a table that cannot grow")
+        tables.append((kind, least))
+    return tables
 
 
 def _exports(section: bytes) -> list[_Export]:

@@ -18,6 +18,8 @@ STACK_KB = 2500  # V8's default ends before Python's own limit of recursion does
 # instructions as by default is not optimised while a sandbox starts.
 V8_FLAGS = (f"--stack-size={STACK_KB}", "--no-wasm-deopt", "--wasm-tiering-budget=40000000")
 
+CACHE = "deno"  # the folder of the runtime's that has Deno's compiled scripts; see cache.py
+
 # No folder for caches of its own, and no graphics driver: both are there without any permission.
 ENVIRONMENT = {"DENO_DIR": f"{os.devnull}/none", "DENO_WEBGPU_BACKEND": "none", "NO_COLOR": "1"}
 

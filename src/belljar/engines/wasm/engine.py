@@ -12,10 +12,9 @@ from pathlib import Path
 
 from belljar.engines.base import CannotFork, EngineHealth, KernelProcess, Spec
 from belljar.engines.confinement import Confinement, Program
-from belljar.engines.wasm import cache
 from belljar.engines.wasm.assembly import INSIDE, Runtime, is_assembled, runtime_of
 from belljar.engines.wasm.bare import BareRunner
-from belljar.engines.wasm.deno import ENVIRONMENT, sandbox_command
+from belljar.engines.wasm.deno import CACHE, ENVIRONMENT, sandbox_command
 from belljar.engines.wasm.folders import IS_POSSIBLE
 from belljar.engines.wasm.health import Health
 from belljar.engines.wasm.jailed import JailedRunner
@@ -107,7 +106,7 @@ class WasmEngine:
 
     @property
     def snapshot_failures(self) -> tuple[str, ...]:
-        """Why sandboxes boot plainly, if they do."""
+        """Why sandboxes boot plainly or compile their scripts, if they do."""
         return self._runtime.failures if self._runtime else ()
 
     async def check(self) -> EngineHealth:
@@ -180,7 +179,7 @@ class WasmEngine:
             argv = sandbox_command(str(runtime.deno), str(runtime.folder), limits.memory_mb, options)
             return await BareRunner.start(argv, on_output, (limits.memory_mb + overhead) << 20)
         argv = sandbox_command(DENO_INSIDE, INSIDE, limits.memory_mb, options, is_cached=True)
-        env = {**ENVIRONMENT, "DENO_DIR": f"{INSIDE}/{cache.FOLDER}"}
+        env = {**ENVIRONMENT, "DENO_DIR": f"{INSIDE}/{CACHE}"}
         folders = {INSIDE: runtime.folder, DENO_INSIDE: runtime.deno.resolve()}
         confined = await jail.confine(Program(argv, folders, env, overhead, THREADS, START_CPUS), spec)
         try:

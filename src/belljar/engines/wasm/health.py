@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from belljar.engines.wasm.engine import WasmEngine
 
 PROBE_LIMITS = Limits(timeout_s=30, memory_mb=64, disk_mb=4)
-SLOW = "none: sandboxes start slowly until the cache's `wasm` folder is removed and prepared anew"
+SLOW = "sandboxes start slowly until the cache's `wasm` folder is removed and prepared anew"
 _BOMB_CODE = """
 blocks = []
 try:

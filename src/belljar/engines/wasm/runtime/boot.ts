@@ -42,7 +42,9 @@ export async function openParts(withPackages: boolean, areCompiled = false): Pro
 /** What one of Pyodide's scripts exports. Deno searches what it imports for further imports, unless it knows them. */
 async function script<T>(name: string, isCompiled: boolean): Promise<T> {
   if (isCompiled) return (await import(`./${name}`)).default();
-  return (0, eval)(Deno.readTextFileSync(`${FOLDER}/${name}`).slice(EXPORT.length))();
+  const text = Deno.readTextFileSync(`${FOLDER}/${name}`);
+  if (!text.startsWith(EXPORT)) throw new Error(`${name} is not one of our scripts`);
+  return (0, eval)(text.slice(EXPORT.length))();
 }
 
 /** Load Pyodide; `prepare` sees the module before it is instantiated. */

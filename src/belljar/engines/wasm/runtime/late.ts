@@ -5,7 +5,7 @@
 import type { Exports } from "./emscripten.ts";
 
 /** The names of functions, in the order of their slots, and the places of data. */
-export interface Late {
+interface Late {
   start: number;
   functions: string[];
   data: Record<string, number>;

@@ -29,8 +29,7 @@ export function openSnapshot(name: string): Opened {
 /** Restore; `look` sees the module when all of it is back and nothing has run yet. */
 export async function restore(parts: Parts, opened: Opened, modules: Modules, look?: Look): Promise<Pyodide> {
   const { snapshot, pages } = opened, { promise: failed, reject } = Promise.withResolvers<never>();
-  const memory = new WebAssembly.Memory({ initial: snapshot.memorySize / WASM_PAGE, maximum: MOST_PAGES });
-  fill(new Uint8Array(memory.buffer), snapshot.pages, pages); // meanwhile the main module is being compiled
+  const memory = recalled(opened); // meanwhile the main module is being compiled
   const booted = boot(parts, await modules.main, (module) => {
     const hooks = module.belljar = hooksOf(module, snapshot, opened.late);
     hooks.memory = memory;
@@ -64,6 +63,17 @@ export async function restore(parts: Parts, opened: Opened, modules: Modules, lo
   pages.close();
   module.belljar = { offset: module.belljar?.offset };
   return py;
+}
+
+function recalled({ snapshot, pages }: Opened): WebAssembly.Memory {
+  let memory: WebAssembly.Memory;
+  try {
+    memory = new WebAssembly.Memory({ initial: snapshot.memorySize / WASM_PAGE, maximum: MOST_PAGES });
+  } catch (failure) {
+    throw new Error(`there is no room for the ${snapshot.memorySize >> 20} MB of the snapshot: ${failure}`);
+  }
+  fill(new Uint8Array(memory.buffer), snapshot.pages, pages);
+  return memory;
 }
 
 function hooksOf(module: EmscriptenModule, snapshot: Snapshot, late: LateNames): Hooks {
