@@ -47,6 +47,11 @@ def test_a_typo_gets_a_suggestion_and_no_question_to_the_index(say, nobody_asks:
     assert say(typed) == f"No module is named {typed!r}; did you mean {meant!r}?"
 
 
+@pytest.mark.parametrize("name", ["_xxsubinterpreterz", "__", "trailing_"])
+def test_what_no_package_can_be_called_is_not_asked_for(say, nobody_asks: None, name: str) -> None:
+    assert say(name) == "That is not a name that a package could have."
+
+
 def test_the_name_of_a_distribution_leads_to_its_import_name(say, nobody_asks: None) -> None:
     assert say("beautifulsoup4") == "'beautifulsoup4' is installed, but is imported as 'bs4'."
     assert say("scikit_learn") == "'scikit_learn' is installed, but is imported as 'sklearn'."

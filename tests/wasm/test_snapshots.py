@@ -174,3 +174,22 @@ def test_names_that_are_not_exported_are_found_when_they_are_asked_for(wasm: San
     assert wasm.run("ctypes.c_int.in_dll(ctypes.pythonapi, 'Py_NoSiteFlag').value in (0, 1)").value is True
     for name in ("no_such_name", "constructor", "toString"):
         assert wasm.run(f"ctypes.pythonapi.{name}").error.name == "AttributeError"
+
+
+def test_a_function_has_one_address_for_python_and_for_libraries(wasm: Sandbox):
+    code = """
+import ctypes
+getattr_slot = ctypes.c_uint32.from_address(id(int) + 18 * 4).value
+getattr_slot == ctypes.cast(ctypes.pythonapi.PyObject_GenericGetAttr, ctypes.c_void_p).value
+"""
+    assert wasm.run(code).value is True
+
+
+def test_scripts_of_the_runtime_cannot_be_imported_by_the_code(wasm: Sandbox):
+    code = """
+from pyodide.code import run_js
+run_js("globalThis.told = ''; import('file:///runtime/control.js').then(() => told = 'in', (e) => told = String(e)); 0")
+"""
+    wasm.run(code)
+    told = next(filter(None, (wasm.run("run_js('told')").value for _ in range(50))))
+    assert "read access" in told

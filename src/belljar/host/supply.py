@@ -106,7 +106,7 @@ class Supply:
         """What to install for an import name; None when that is not allowed, or would be of no use."""
         from belljar.packages import missing
         from belljar.packages.modules import modules_of
-        from belljar.packages.names import distribution_of
+        from belljar.packages.names import distribution_of, is_possible
 
         spec = self._session.spec
         if missing.is_foregone(name, self._session.engine.name, await asyncio.to_thread(modules_of, spec.environment)):
@@ -116,6 +116,8 @@ class Supply:
             self.reasons[name] = reason
             return None
         distribution = distribution_of(name)
+        if not is_possible(distribution):
+            return None
         allowed = allowed_packages(spec.policy)
         return distribution if allowed is None else allowed.get(distribution)
 

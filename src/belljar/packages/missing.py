@@ -11,12 +11,13 @@ from collections.abc import Mapping
 
 from belljar.packages import lookup, pins
 from belljar.packages.modules import STANDARD
-from belljar.packages.names import NO_BUILD, WELL_KNOWN, distribution_of, is_preinstalled_natively, normal
+from belljar.packages.names import NO_BUILD, WELL_KNOWN, distribution_of, is_possible, is_preinstalled_natively, normal
 from belljar.packages.pyodide import known_modules
 from belljar.policy import Policy
 from belljar.settings import Settings
 
 MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}(?:\.[A-Za-z_][A-Za-z0-9_]{0,99}){0,20}")
+NO_NAME = "That is not a name that a package could have."
 CLOSE = 0.8
 
 
@@ -30,7 +31,7 @@ def explain(
     second or some, when the index has to be asked; may be called from any thread.
     """
     if not MODULE.fullmatch(module):
-        return "That is not a name that a package could have."
+        return NO_NAME
     has = known_modules(settings.cache_dir) if modules is None else modules
     top, _, rest = module.partition(".")
     if rest and (top in has or top in STANDARD):
@@ -125,6 +126,8 @@ def _by_the_policy(top: str, policy: Policy) -> str | None:
 
 def _by_the_index(top: str, engine: str) -> str:
     distribution = distribution_of(top)
+    if not is_possible(distribution):
+        return NO_NAME
     answer = lookup.ask(distribution, engine)
     match answer.kind:
         case "missing":

@@ -67,6 +67,11 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def is_possible(distribution: str) -> bool:
+    """Whether a package can be called so; an index is never asked for what cannot."""
+    return re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", distribution) is not None
+
+
 def is_preinstalled_natively(distribution: str) -> bool:
     """Whether every native sandbox has it, whatever its Python."""
     return distribution in {normal(name) for name in PREINSTALLED if ";" not in name}

@@ -32,7 +32,7 @@ INSIDE = "/runtime"  # where a jail shows the folder
 SNAPSHOTS = ("base", "science")
 PACK = ("packages.json", "packages.bin")
 BUILD_TIMEOUT_S = 600
-GENERATION = "4"  # counts up when a folder of an older Belljar must not be reused
+GENERATION = "5"  # counts up when a folder of an older Belljar must not be reused
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,8 @@ def _assemble(pyodide: PyodideSet, deno: Path, folder: Path, progress: Progress)
         snapshots, failures = _build_snapshots(deno, fresh)
         failures += _fill_cache(deno, fresh, snapshots)
         (fresh / "runtime.json").write_text(json.dumps({"snapshots": snapshots, "failures": failures}))
-        fresh.chmod(0o755)
+        for path in (fresh, *fresh.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)  # whatever the umask: a jail has another user
         fresh.rename(folder)
         progress("WebAssembly runtime ready", 1.0)
     finally:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from belljar.errors import StartFailed
 
@@ -29,11 +28,11 @@ Section = tuple[int, bytes]
 class Trimmed:
     """What a restore instantiates, and what it can still ask for by name.
 
-    `late` has the functions that are in the table only, in order and from slot `start` on, and the places of data.
+    `late` has the slots of functions and the places of data, by name.
     """
 
     module: bytes
-    late: dict[str, Any]
+    late: dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def without_data(module: bytes) -> bytes:
 
 
 def extended(module: bytes) -> bytes:
-    """The main module with all exported functions at the end of its table, too, and the tables of references exported.
+    """The main module with all exported functions in its table, too, and with the tables of references exported.
 
     Of its exports an instance makes every one; out of the table, a function is made when it is asked for.
 
@@ -65,12 +64,13 @@ def extended(module: bytes) -> bytes:
     tables = _tables(sections[TABLE])
     if not tables or tables[0][0] != FUNCREF:
         raise StartFailed("the main module of Pyodide has no function table of its own")
-    functions = [export for export in _exports(sections[EXPORT]) if export.kind == FUNCTION]
+    functions = {export.index for export in _exports(sections[EXPORT]) if export.kind == FUNCTION}
+    missing = sorted(functions - _slots(sections[ELEMENT]).keys())  # one address each: C compares them
     start = tables[0][1]
-    element = bytes([0, CONSTANT_I32]) + _signed(start) + bytes([END]) + _vector(_number(it.index) for it in functions)
+    element = bytes([0, CONSTANT_I32]) + _signed(start) + bytes([END]) + _vector(map(_number, missing))
     references = [index for index, (kind, _) in enumerate(tables) if kind == EXTERNREF]
     added = [_Export(f"{REFERENCES}{k}", TABLE_KIND, index).entry() for k, index in enumerate(references)]
-    tables[0] = (FUNCREF, start + len(functions))
+    tables[0] = (FUNCREF, start + len(missing))
     changed = {
         TABLE: _vector(bytes([kind, 0]) + _number(least) for kind, least in tables),
         ELEMENT: _longer(sections[ELEMENT], [element]),
@@ -83,14 +83,14 @@ def trimmed(module: bytes, wanted: Collection[str]) -> Trimmed:
     """An extended module that imports its memory, without data, and exports what is wanted or cannot be had later."""
     sections = _by_kind(module)
     exports = _exports(sections[EXPORT])
-    names = [export.name for export in exports if export.kind == FUNCTION]
+    slots = _slots(sections[ELEMENT])
     constants = _constants(sections[IMPORT], sections[GLOBAL])
     places = {export.name: constants[export.index] for export in exports if _is_constant(export, constants)}
     kept = [it for it in exports if it.name in wanted or not (it.kind == FUNCTION or it.name in places)]
     changed = {EXPORT: _vector(it.entry() for it in kept), IMPORT: _longer(sections[IMPORT], [MEMORY_IMPORT])}
     smaller = _joined((kind, changed.get(kind, body)) for kind, body in _sections(module) if kind != MEMORY)
-    start = _tables(sections[TABLE])[0][1] - len(names)
-    return Trimmed(without_data(smaller), {"start": start, "functions": names, "data": places})
+    functions = {export.name: slots[export.index] for export in exports if export.kind == FUNCTION}
+    return Trimmed(without_data(smaller), {"functions": functions, "data": places})
 
 
 def export_names(module: bytes) -> set[str]:
@@ -163,6 +163,19 @@ def _tables(section: bytes) -> list[tuple[int, int]]:
             raise StartFailed("the main module of Pyodide has a table that cannot grow")
         tables.append((kind, least))
     return tables
+
+
+def _slots(section: bytes) -> dict[int, int]:
+    """By number of a function, its slot in the table; of several the last, as Emscripten's loader has it."""
+    reader = _Reader(section)
+    slots: dict[int, int] = {}
+    for _ in range(reader.number()):
+        if (reader.number(), reader.byte()) != (0, CONSTANT_I32):
+            raise StartFailed("the main module of Pyodide fills its table in a way that is not known")
+        start = reader.number(signed=True)
+        reader.byte()
+        slots.update((reader.number(), start + k) for k in range(reader.number()))
+    return slots
 
 
 def _exports(section: bytes) -> list[_Export]:

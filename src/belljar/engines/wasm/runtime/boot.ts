@@ -11,6 +11,8 @@ const ENVIRONMENT = {
   MPLBACKEND: "agg",
 };
 
+/** Not a template in the import itself: Deno would let every script of the folder be imported, for good. */
+const load = (address: string) => import(address);
 const EXPORT = "export default "; // how patches.py begins them
 
 /** Everything that is read from the runtime folder for a boot; nothing is read from it later but through open files. */
@@ -41,7 +43,7 @@ export async function openParts(withPackages: boolean, areCompiled = false): Pro
 
 /** What one of Pyodide's scripts exports. Deno searches what it imports for further imports, unless it knows them. */
 async function script<T>(name: string, isCompiled: boolean): Promise<T> {
-  if (isCompiled) return (await import(`./${name}`)).default();
+  if (isCompiled) return (await load(new URL(name, import.meta.url).href)).default();
   const text = Deno.readTextFileSync(`${FOLDER}/${name}`);
   if (!text.startsWith(EXPORT)) throw new Error(`${name} is not one of our scripts`);
   return (0, eval)(text.slice(EXPORT.length))();

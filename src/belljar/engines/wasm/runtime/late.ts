@@ -4,10 +4,9 @@
  */
 import type { Exports } from "./emscripten.ts";
 
-/** The names of functions, in the order of their slots, and the places of data. */
+/** The slots of functions, and the places of data. */
 interface Late {
-  start: number;
-  functions: string[];
+  functions: Record<string, number>;
   data: Record<string, number>;
 }
 
@@ -25,7 +24,7 @@ export class LateNames {
   offset(name: string): number | undefined {
     if (!this.#slots) {
       const late: Late = JSON.parse(this.#text);
-      this.#slots = new Map(late.functions.map((function_, k) => [function_, late.start + k]));
+      this.#slots = new Map(Object.entries(late.functions));
       this.#places = new Map(Object.entries(late.data));
     }
     return this.#slots.get(name) ?? this.#places.get(name);

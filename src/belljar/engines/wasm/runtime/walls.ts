@@ -20,6 +20,7 @@ const LATER: Trial[] = [
   ["fetch", () => fetch("http://127.0.0.1:49151/")],
   ["name", () => Deno.resolveDns("belljar.invalid", "A", { nameServer: { ipAddr: "127.0.0.1", port: 49151 } })],
   ["import of a file", () => load("file:///etc/hostname")],
+  ["import of the runtime", () => load(new URL("./build.js", import.meta.url).href)],
   ["import over the network", () => load("https://belljar.invalid/x.js")],
   ["import of a package", () => load("npm:belljar-self-test@1")],
   ["permission", async () => {
