@@ -14,9 +14,8 @@ PAGES_PER_MB = 16  # of WebAssembly's memory, 64 KiB each
 STACK_KB = 2500  # V8's default ends before Python's own limit of recursion does
 
 # Python's interpreter is one large function. V8 guesses what it calls, and guesses wrong: each time it throws the
-# compiled code away, goes on slowly and compiles for another 150 ms. What is optimised after three times as many
-# instructions as by default is not optimised while a sandbox starts.
-V8_FLAGS = (f"--stack-size={STACK_KB}", "--no-wasm-deopt", "--wasm-tiering-budget=40000000")
+# compiled code away, goes on slowly and compiles for another 150 ms.
+V8_FLAGS = (f"--stack-size={STACK_KB}", "--no-wasm-deopt")
 
 CACHE = "deno"  # the folder of the runtime's that has Deno's compiled scripts; see cache.py
 
