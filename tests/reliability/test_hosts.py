@@ -89,9 +89,8 @@ def test_frozen_processes_go_with_their_host_and_its_groups_with_the_next_sweep(
         bystander.run("x = 'mine'")
         pid, ids, parts = killed_host(1, freeze=True)
         assert eventually(lambda: not any(alive(part) for part in parts), 10)
-        assert own_groups(pid) != []
         assert Sandbox.connect(ids[0]).run("x").value == 0
-        assert own_groups(pid) == []
+        assert own_groups(pid) == []  # any other host that starts meanwhile may have swept them, too
         assert bystander.run("x").value == "mine"
     noted = json.loads(next((state_dir / "hosts").glob("*.lock")).read_text())["processes"]
     assert {tuple(each) for each in noted} <= {(part.pid, part.started) for part in descendants(os.getpid())}
