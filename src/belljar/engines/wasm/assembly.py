@@ -10,16 +10,19 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from types import ModuleType
 
 import belljar_kernel
-from belljar.engines.wasm import binary, cache, pack, patches
+from belljar.engines.wasm import binary, cache, encoding, modules, pack, patches, rehearsal, split
 from belljar.engines.wasm import deno as deno_module
 from belljar.engines.wasm.deno import build_command, find_deno
+from belljar.engines.wasm.modules import Modules
 from belljar.engines.wasm.pack import Packing
+from belljar.engines.wasm.rehearsal import called_functions
 from belljar.errors import StartFailed
 from belljar.limits import Limits
 from belljar.packages import companion
@@ -29,10 +32,11 @@ from belljar.packages.progress import Progress
 from belljar.packages.pyodide import PyodideSet
 
 INSIDE = "/runtime"  # where a jail shows the folder
-SNAPSHOTS = ("base", "science")
+SCIENCE = "science"
+SNAPSHOTS = ("base", SCIENCE)
 PACK = ("packages.json", "packages.bin")
 BUILD_TIMEOUT_S = 600
-GENERATION = "5"  # counts up when a folder of an older Belljar must not be reused
+GENERATION = "6"  # counts up when a folder of an older Belljar must not be reused
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,9 @@ def is_assembled(pyodide: PyodideSet, cache_dir: Path) -> bool:
     return (cache_dir / "wasm" / f"runtime-{_digest(pyodide, find_deno())}" / "runtime.json").exists()
 
 
+_CHANGING = (binary, cache, deno_module, encoding, modules, pack, patches, rehearsal, split)
+
+
 def _digest(pyodide: PyodideSet, deno: Path) -> str:
     facts = deno.stat()
     parts = [
@@ -79,7 +86,7 @@ def _digest(pyodide: PyodideSet, deno: Path) -> str:
         str(facts.st_mtime_ns),
     ]
     parts += [f"{name}\0{text}" for name, text in _scripts()]
-    parts += [_text(module) for module in (binary, cache, deno_module, pack, patches)]
+    parts += [_text(module) for module in _CHANGING]
     parts += [Path(__file__).read_text(encoding="utf-8"), str(Limits().memory_mb)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
@@ -101,11 +108,11 @@ def _assemble(pyodide: PyodideSet, deno: Path, folder: Path, progress: Progress)
     try:
         progress("Preparing the WebAssembly runtime (once)", 0.0)
         _copy_scripts(pyodide, deno, fresh)
-        _write_main(pyodide, fresh)
+        main = _write_main(pyodide, fresh)
         _pack_kernel(fresh)
         _pack_packages(pyodide, deno, fresh, progress)
         progress("Building the snapshots", 0.6)
-        snapshots, failures = _build_snapshots(deno, fresh)
+        snapshots, failures = _build_snapshots(deno, fresh, Modules(fresh, main))
         failures += _fill_cache(deno, fresh, snapshots)
         (fresh / "runtime.json").write_text(json.dumps({"snapshots": snapshots, "failures": failures}))
         for path in (fresh, *fresh.rglob("*")):
@@ -136,14 +143,14 @@ def _copy_scripts(pyodide: PyodideSet, deno: Path, folder: Path) -> None:
     shutil.rmtree(sources)
 
 
-def _write_main(pyodide: PyodideSet, folder: Path) -> None:
-    """The main module twice: whole, for plain boots and for building, and what a restore needs of it."""
+def _write_main(pyodide: PyodideSet, folder: Path) -> bytes:
+    """The main module whole, for plain boots and for building; returns what a restore needs of it."""
     whole = binary.extended((pyodide.core / "pyodide.asm.wasm").read_bytes())
     script = (folder / "pyodide.asm.mjs").read_text(encoding="utf-8")
     restored = binary.trimmed(whole, patches.named(script, binary.export_names(whole)))
     (folder / "pyodide.asm.wasm").write_bytes(whole)
-    (folder / "restored.wasm").write_bytes(restored.module)
     (folder / "late.json").write_text(json.dumps(restored.late))
+    return restored.module
 
 
 def _pack_kernel(folder: Path) -> None:
@@ -202,35 +209,32 @@ def _fill_cache(deno: Path, folder: Path, snapshots: dict[str, int]) -> list[str
     return []
 
 
-def _build_snapshots(deno: Path, folder: Path) -> tuple[dict[str, int], list[str]]:
+def _build_snapshots(deno: Path, folder: Path, modules: Modules) -> tuple[dict[str, int], list[str]]:
     """The memory that each snapshot takes. One that cannot be proven is left out: sandboxes boot plainly then."""
-    snapshots, failures = {}, []
+    built: dict[str, int] = {}
+    proven: dict[str, int] = {}
+    failures: list[str] = []
     for name in SNAPSHOTS:
-        try:
-            snapshots[name] = _build_snapshot(deno, folder, name)
-        except StartFailed as failure:
-            failures.append(str(failure))
-    return snapshots, failures
+        with _noted(failures):
+            said = run_script(build_command(str(deno), folder, "build.js", name))
+            modules.collect(name)
+            built[name] = int(json.loads(said.splitlines()[-1])["memoryBytes"])
+    with _noted(failures):
+        modules.write_counted()
+        modules.write_halves({name: called_functions(deno, folder, name, name == SCIENCE) for name in built})
+        for name, size in built.items():
+            with _noted(failures):
+                run_script(build_command(str(deno), folder, "verify.js", name))
+                proven[name] = size
+    return proven, failures
 
 
-def _build_snapshot(deno: Path, folder: Path, name: str) -> int:
-    said = run_script(build_command(str(deno), folder, "build.js", name))
-    _write_libraries(folder, name)
-    run_script(build_command(str(deno), folder, "verify.js", name))
-    return int(json.loads(said.splitlines()[-1])["memoryBytes"])
-
-
-def _write_libraries(folder: Path, name: str) -> None:
-    """The libraries of a snapshot without their data, which the snapshot has."""
-    places = folder / f"{name}.libraries.json"
-    written = []
-    with open(folder / "packages.bin", "rb") as pack, open(folder / f"{name}.libraries.bin", "wb") as out:
-        for path, offset, length in json.loads(places.read_text()):
-            pack.seek(offset)
-            library = binary.without_data(pack.read(length))
-            written.append((path, out.tell(), len(library)))
-            out.write(library)
-    places.write_text(json.dumps(written))
+@contextmanager
+def _noted(failures: list[str]) -> Iterator[None]:
+    try:
+        yield
+    except StartFailed as failure:
+        failures.append(str(failure))
 
 
 def run_script(

@@ -46,6 +46,7 @@ _MODULE = [
         "moduleExports=relocateExports(instance.exports,memoryBase);updateGOT(moduleExports);"
         "if(!flags.allowUndefined){reportUndefinedSymbols()}",
         "function postInstantiation(module,instance){if(!flags.replay)updateTableMap(tableBase,metadata.tableSize);"
+        "if(flags.replay)Module.belljar.linked(libName,instance.exports,info);"
         "moduleExports=relocateExports(instance.exports,memoryBase);if(!flags.replay){updateGOT(moduleExports);"
         "if(!flags.allowUndefined){reportUndefinedSymbols()}}",
     ),
@@ -71,7 +72,7 @@ _MODULE = [
     # The main module: recorded once, then filled in without a walk over its 8,500 exports, and without constructors.
     (
         "updateGOT(origExports);LDSO.init();loadDylibs();",
-        "if(Module.belljar?.restoreMain){LDSO.init();Module.belljar.restoreMain(origExports)}"
+        "if(Module.belljar?.restoreMain){LDSO.init();Module.belljar.restoreMain(origExports,info)}"
         "else{Module.belljar?.recordMain?.(origExports);updateGOT(origExports);LDSO.init();loadDylibs()}",
     ),
     ('wasmExports["__wasm_call_ctors"]();', 'Module.belljar?.restoreMain||wasmExports["__wasm_call_ctors"]();'),

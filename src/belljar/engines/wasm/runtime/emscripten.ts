@@ -109,7 +109,8 @@ export interface Hooks {
   needed?(name: string, by: string): Exports;
   library?(path: string): WebAssembly.Module | undefined;
   recordMain?(exports: Exports): void;
-  restoreMain?(exports: Exports): void;
+  restoreMain?(exports: Exports, imports: WebAssembly.Imports): void;
+  linked?(library: string, exports: Exports, imports: WebAssembly.Imports): void;
   recordSlot?(index: number, func: Export): void;
   fixedSlots?: number[];
   offset?(name: string): number | undefined;

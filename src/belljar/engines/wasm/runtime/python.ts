@@ -1,6 +1,7 @@
 /** The thread that runs Python: restores a snapshot, gives up its permissions, proves that, and then answers Requests. */
 import { boot, openParts } from "./boot.ts";
 import { send, sendText } from "./channel.ts";
+import type { ColdHalves } from "./cold.ts";
 import { ownDisk } from "./disk.ts";
 import type { PyCallable, Pyodide } from "./emscripten.ts";
 import { answerFileRequest } from "./files.ts";
@@ -76,7 +77,7 @@ self.onmessage = async ({ data: { signal, options } }) => {
   }
   Object.assign(globalThis, { fetch: refuse, WebSocket: refuse, XMLHttpRequest: refuse });
   sendText(bridge.start(sendText, mail.wait, mail.take));
-  const handle = (text: string) => answer(py, bridge.handle, signal, text);
+  const handle = (text: string) => answer(py, bridge.handle, signal, text, opened?.cold);
   // From here on, what code leaves in JavaScript's own loop, such as a promise that nobody awaits, ends nothing.
   for (const kind of ["unhandledrejection", "error"]) self.addEventListener(kind, (event) => event.preventDefault());
   tell("up");
@@ -128,7 +129,7 @@ function say(...words: unknown[]): void {
   if (openRequest) send({ type: "stdout", id: openRequest, text: `${words.map(String).join(" ")}\n` });
 }
 
-function answer(py: Pyodide, handle: PyCallable, signal: Int32Array, text: string): void {
+function answer(py: Pyodide, handle: PyCallable, signal: Int32Array, text: string, cold?: ColdHalves): void {
   const request = parse(text);
   openRequest = request.id;
   store(signal, 0, 0);
@@ -142,6 +143,7 @@ function answer(py: Pyodide, handle: PyCallable, signal: Int32Array, text: strin
     return;
   }
   try {
+    if (request.warm) cold?.loadAll();
     handle(text);
     openRequest = 0; // what is said between Requests is for nobody
   } catch (failure) {

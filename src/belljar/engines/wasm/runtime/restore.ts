@@ -1,5 +1,6 @@
 /** Boots from a snapshot: puts the memory back as it was, and links the same libraries at the same places. */
 import { boot, type Parts } from "./boot.ts";
+import { ColdHalves } from "./cold.ts";
 import type { EmscriptenModule, Exports, Hooks, Pyodide } from "./emscripten.ts";
 import { LateNames, referenceTables } from "./late.ts";
 import type { Libraries, Modules } from "./modules.ts";
@@ -14,6 +15,7 @@ export type Look = (module: EmscriptenModule) => void;
 export interface Opened {
   snapshot: Snapshot;
   late: LateNames;
+  cold: ColdHalves;
   pages: Deno.FsFile;
 }
 
@@ -22,6 +24,7 @@ export function openSnapshot(name: string): Opened {
   return {
     snapshot: JSON.parse(Deno.readTextFileSync(`${FOLDER}/${name}.json`)),
     late: new LateNames(Deno.readTextFileSync(`${FOLDER}/late.json`)),
+    cold: new ColdHalves(name),
     pages: Deno.openSync(`${FOLDER}/${name}.bin`),
   };
 }
@@ -31,10 +34,11 @@ export async function restore(parts: Parts, opened: Opened, modules: Modules, lo
   const { snapshot, pages } = opened, { promise: failed, reject } = Promise.withResolvers<never>();
   const memory = recalled(opened); // meanwhile the main module is being compiled
   const booted = boot(parts, await modules.main, (module) => {
-    const hooks = module.belljar = hooksOf(module, snapshot, opened.late);
+    const hooks = module.belljar = hooksOf(module, opened);
     hooks.memory = memory;
-    hooks.restoreMain = (main) => {
+    hooks.restoreMain = (main, imports) => {
       try {
+        opened.cold.expect(0, main, imports);
         restoreMain(module, opened, main);
       } catch (failure) {
         reject(failure); // Pyodide does not pass it on
@@ -76,7 +80,7 @@ function recalled({ snapshot, pages }: Opened): WebAssembly.Memory {
   return memory;
 }
 
-function hooksOf(module: EmscriptenModule, snapshot: Snapshot, late: LateNames): Hooks {
+function hooksOf(module: EmscriptenModule, { snapshot, late, cold }: Opened): Hooks {
   const byPath = new Map(snapshot.libraries.map((library) => [library.path, library]));
   const offsets: Record<string, number> = Object.setPrototypeOf(snapshot.offsets, null);
   const recorded = (path: string, kind: "memory" | "table", size: number): number => {
@@ -91,6 +95,9 @@ function hooksOf(module: EmscriptenModule, snapshot: Snapshot, late: LateNames):
       const found = snapshot.libraries.filter(({ path }) => path.endsWith(`/${name}`));
       if (found.length !== 1) throw new Error(`${by} needs ${name}, of which the snapshot has ${found.length}`);
       return module.LDSO.loadedLibsByName[found[0].path].exports;
+    },
+    linked(path, exports, imports) {
+      cold.expect(1 + snapshot.libraries.findIndex((library) => library.path === path), exports, imports);
     },
     fixedSlots: [...snapshot.fixedSlots],
     offset: (name) => offsets[name] ?? late.offset(name),

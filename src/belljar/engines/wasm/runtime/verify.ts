@@ -15,6 +15,12 @@ const py = await restore(parts, opened, modules, (module) => {
 });
 if (await memory !== snapshot.memoryDigest) throw new Error("the restored memory differs from the recorded one");
 if (await table !== snapshot.tableDigest) throw new Error("the restored function table differs from the recorded one");
-const trial = py.runPython("from belljar_kernel.bridge import trial; trial()");
-if (trial !== "ok") throw new Error(`the restored interpreter does not work: ${trial}`);
+attempt();
+opened.cold.loadAll();
+attempt();
 Deno.exit(0);
+
+function attempt(): void {
+  const trial = py.runPython("from belljar_kernel.bridge import trial; trial()");
+  if (trial !== "ok") throw new Error(`the restored interpreter does not work: ${trial}`);
+}

@@ -1,0 +1,66 @@
+/**
+ * The cold halves of a snapshot's modules: functions that usual code does not call (see split.py). One is loaded when any of
+ * its functions is called. Made of what was there before any user code.
+ */
+import { adapterModule } from "./adapter.ts";
+import type { Exports } from "./emscripten.ts";
+import { FOLDER } from "./places.ts";
+
+/** What the cold half imports from, and the table in it that both share. */
+const HOT = "belljar_hot", TABLE = "belljar_hot_table", LOADER = 0;
+const { Module, Instance } = WebAssembly;
+
+type Place = [offset: number, length: number];
+
+/** A hot half, with what it imported itself. */
+interface Waiting {
+  hot: Exports;
+  imports: WebAssembly.Imports;
+}
+
+export class ColdHalves {
+  #places: Place[];
+  #waiting: (Waiting | undefined)[] = [];
+  #read: (place: Place) => Uint8Array<ArrayBuffer>;
+  #loader: unknown;
+
+  /** Those of a snapshot, which are read much later than anything else can be read. */
+  constructor(snapshot: string) {
+    this.#places = JSON.parse(Deno.readTextFileSync(`${FOLDER}/${snapshot}.cold.json`));
+    const file = Deno.openSync(`${FOLDER}/${snapshot}.cold.bin`);
+    const seek = file.seekSync.bind(file), readInto = file.readSync.bind(file);
+    this.#read = ([offset, length]) => {
+      const bytes = new Uint8Array(length);
+      seek(offset, 0);
+      for (let done = 0; done < length;) {
+        const count = readInto(bytes.subarray(done));
+        if (!count) throw new Error(`${snapshot}.cold.bin is shorter than its index says`);
+        done += count;
+      }
+      return bytes;
+    };
+    const load = (number: number) => this.load(number);
+    this.#loader = new Instance(new Module(adapterModule(["vi"])), { e: { 0: load } }).exports[0];
+  }
+
+  /** A hot half is there. Main is number 0, libraries follow in the order of the snapshot. */
+  expect(number: number, hot: Exports, imports: WebAssembly.Imports): void {
+    if (!hot[TABLE]) return; // it was not split
+    hot[TABLE].set(LOADER, this.#loader);
+    this.#waiting[number] = { hot, imports };
+  }
+
+  /** Load one now. Its elements put its functions into the table. */
+  load(number: number): void {
+    const waiting = this.#waiting[number];
+    if (!waiting) return;
+    const cold = new Module(this.#read(this.#places[number]));
+    this.#waiting[number] = undefined;
+    new Instance(cold, { ...waiting.imports, [HOT]: waiting.hot });
+  }
+
+  /** Load all that are not there yet, for a sandbox that has the time. */
+  loadAll(): void {
+    for (let number = 0; number < this.#places.length; number++) this.load(number);
+  }
+}
