@@ -15,7 +15,8 @@ STACK_KB = 2500  # V8's default ends before Python's own limit of recursion does
 
 # Python's interpreter is one large function. V8 guesses what it calls, and guesses wrong: each time it throws the
 # compiled code away, goes on slowly and compiles for another 150 ms.
-V8_FLAGS = (f"--stack-size={STACK_KB}", "--no-wasm-deopt")
+# Whatever it compiles, it does so in one thread beside the one that runs Python: more would only take turns with that.
+V8_FLAGS = (f"--stack-size={STACK_KB}", "--no-wasm-deopt", "--wasm-num-compilation-tasks=1")
 
 CACHE = "deno"  # the folder of the runtime's that has Deno's compiled scripts; see cache.py
 

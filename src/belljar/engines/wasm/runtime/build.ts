@@ -15,12 +15,12 @@ const { py } = await boot(parts, await compileMain(null), (module) => recorder.a
 recorder.markBooted();
 py.runPython(`from belljar_kernel import bridge; bridge.prepare(${parts.packages ? "True" : "False"})`);
 for (const loaded of Object.keys(py.loadedPackages)) delete py.loadedPackages[loaded]; // a reference that must be empty
-const { snapshot, pages } = await recorder.snapshot();
+const { snapshot, memory } = await recorder.snapshot();
 const places = snapshot.libraries.map(({ path }): LibraryPlace => {
   if (!parts.packages || !path.startsWith(`${SITE}/`)) throw new Error(`${path} is not a library of a package`);
   return [path, ...placeOf(parts.packages, path.slice(SITE.length + 1))];
 });
-Deno.writeFileSync(`${FOLDER}/${name}.bin`, pages);
+Deno.writeFileSync(`${FOLDER}/${name}.bin`, memory);
 Deno.writeTextFileSync(`${FOLDER}/${name}.json`, JSON.stringify(snapshot));
 Deno.writeTextFileSync(`${FOLDER}/${name}.libraries.json`, JSON.stringify(places));
 console.log(JSON.stringify({ memoryBytes: snapshot.memorySize, libraries: snapshot.libraries.length }));

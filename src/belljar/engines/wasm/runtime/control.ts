@@ -36,8 +36,8 @@ python.onmessage = ({ data }: MessageEvent<"loaded" | "up" | "room" | number | C
 };
 python.postMessage({ signal, options });
 python.postMessage(await WebAssembly.compile(await bytes)); // while the other thread loads its scripts
-const libraries = compileLibraries(options.snapshot); // not before: they would keep the main module waiting
 await loaded.promise;
+const libraries = compileLibraries(options.snapshot); // not before: others are busy with scripts and memory
 Deno.permissions.revokeSync({ name: "read" });
 python.postMessage("closed");
 python.postMessage(await libraries);

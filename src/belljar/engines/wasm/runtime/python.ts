@@ -64,8 +64,8 @@ class Inbox {
 self.onmessage = async ({ data: { signal, options } }) => {
   const inbox = new Inbox();
   self.onmessage = ({ data }) => inbox.take(data);
+  const opened = options.snapshot ? openSnapshot(options.snapshot) : null; // its memory is filled meanwhile
   const parts = await openParts(options.packages, options.areCompiled);
-  const opened = options.snapshot ? openSnapshot(options.snapshot) : null;
   tell("loaded");
   const trials = inbox.closed.promise.then(() => breaches(options.memoryPages)); // while Python boots
   const { modules } = inbox, mail = mailbox(signal, () => tell("room"));

@@ -15,6 +15,7 @@ import {
 type Slots = Pick<Snapshot, "librarySlots" | "scriptSlots" | "fixedSlots">;
 
 const PAGE = 4096, WORDS = PAGE / 8;
+const SMALL_GAP = 1 << 20; // reading zeros is cheaper than another read
 
 export class Recorder {
   #libraries: LinkedLibrary[] = [];
@@ -57,11 +58,10 @@ export class Recorder {
     this.#slotsOfBoot = this.#slots.length;
   }
 
-  /** Everything that a restore needs, and the pages of memory that are not zero. */
-  async snapshot(): Promise<{ snapshot: Snapshot; pages: Uint8Array<ArrayBuffer> }> {
+  /** Everything that a restore needs. */
+  async snapshot(): Promise<{ snapshot: Snapshot; memory: Uint8Array }> {
     const module = this.#module, { LDSO, FS } = module;
     const slots = this.#explainSlots();
-    const runs = this.#usedPages();
     const named = Object.entries(LDSO.loadedLibsByHandle).filter(([handle]) => handle !== "0");
     const open = FS.streams.filter((stream) => stream && stream.fd > 2).map((stream) => stream!);
     const snapshot: Snapshot = {
@@ -78,11 +78,11 @@ export class Recorder {
       references: module.API.serializeHiwireState(),
       referenceTables: this.#referenceTables,
       memorySize: module.HEAPU8.length,
-      pages: runs,
+      ...this.#usedPages(),
       memoryDigest: await memoryDigest(module.HEAPU8),
       tableDigest: await tableDigest(module.wasmTable, slots.scriptSlots),
     };
-    return { snapshot, pages: collect(module.HEAPU8, runs) };
+    return { snapshot, memory: module.HEAPU8 };
   }
 
   #offsets(): Record<string, number> {
@@ -116,21 +116,27 @@ export class Recorder {
     return slots;
   }
 
-  /** Runs of pages that are not zero: in a restore nothing is in the memory before them. */
-  #usedPages(): PageRun[] {
-    const words = new BigUint64Array(this.#module.HEAPU8.buffer), runs: PageRun[] = [];
+  /** Which pages are not zero: in a restore nothing is in the memory before them. */
+  #usedPages(): Pick<Snapshot, "pages" | "libraryPages"> {
+    const words = new BigUint64Array(this.#module.HEAPU8.buffer), pages: PageRun[] = [], libraryPages: PageRun[] = [];
     const ofLibraries = new Uint8Array(words.length / WORDS);
     for (const { memory, memorySize } of this.#libraries) {
       ofLibraries.fill(1, Math.floor(memory / PAGE), Math.ceil((memory + memorySize) / PAGE));
     }
     for (let page = 0; page < ofLibraries.length; page++) {
       if (words.subarray(page * WORDS, (page + 1) * WORDS).every((word) => word === 0n)) continue;
-      const last = runs.at(-1), ofLibrary = ofLibraries[page] === 1;
-      if (last && last[0] + last[1] === page * PAGE && last[2] === ofLibrary) last[1] += PAGE;
-      else runs.push([page * PAGE, PAGE, ofLibrary]);
+      append(pages, page * PAGE, SMALL_GAP);
+      if (ofLibraries[page]) append(libraryPages, page * PAGE, 0);
     }
-    return runs;
+    return { pages, libraryPages };
   }
+}
+
+/** One page more: part of the last run, when there is no more than a gap between them. */
+function append(runs: PageRun[], start: number, gap: number): void {
+  const last = runs.at(-1);
+  if (last && start - (last[0] + last[1]) <= gap) last[1] = start + PAGE - last[0];
+  else runs.push([start, PAGE]);
 }
 
 function describe(table: References): ReferenceTable {
@@ -147,14 +153,4 @@ function byFunction(exports: Exports): Map<unknown, string> {
     if (typeof value === "function" && !names.has(value)) names.set(value, name);
   }
   return names;
-}
-
-function collect(heap: Uint8Array, runs: PageRun[]): Uint8Array<ArrayBuffer> {
-  const pages = new Uint8Array(runs.reduce((sum, [, length]) => sum + length, 0));
-  let at = 0;
-  for (const [start, length] of runs) {
-    pages.set(heap.subarray(start, start + length), at);
-    at += length;
-  }
-  return pages;
 }

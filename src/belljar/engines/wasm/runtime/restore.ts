@@ -11,31 +11,36 @@ const LIBRARIES = "belljar-libraries", WASM_PAGE = 65536, MOST_PAGES = 65536;
 
 export type Look = (module: EmscriptenModule) => void;
 
-/** A snapshot that is ready to be restored: its description is read, its pages are open. */
+/** A snapshot that is being restored: its description is read, and its memory is filled in the background. */
 export interface Opened {
   snapshot: Snapshot;
   late: LateNames;
   cold: ColdHalves;
-  pages: Deno.FsFile;
+  memory: WebAssembly.Memory;
+  filled: Promise<unknown>;
+  file: Deno.FsFile;
 }
 
 /** Open a snapshot of the runtime folder. */
 export function openSnapshot(name: string): Opened {
+  const snapshot: Snapshot = JSON.parse(Deno.readTextFileSync(`${FOLDER}/${name}.json`));
+  const path = `${FOLDER}/${name}.bin`, memory = emptyMemory(snapshot.memorySize);
   return {
-    snapshot: JSON.parse(Deno.readTextFileSync(`${FOLDER}/${name}.json`)),
+    snapshot,
     late: new LateNames(Deno.readTextFileSync(`${FOLDER}/late.json`)),
     cold: new ColdHalves(name),
-    pages: Deno.openSync(`${FOLDER}/${name}.bin`),
+    memory,
+    filled: Promise.all(snapshot.pages.map((run) => fill(new Uint8Array(memory.buffer), run, Deno.openSync(path)))),
+    file: Deno.openSync(path),
   };
 }
 
 /** Restore; `look` sees the module when all of it is back and nothing has run yet. */
 export async function restore(parts: Parts, opened: Opened, modules: Modules, look?: Look): Promise<Pyodide> {
-  const { snapshot, pages } = opened, { promise: failed, reject } = Promise.withResolvers<never>();
-  const memory = recalled(opened); // meanwhile the main module is being compiled
+  const { snapshot, file } = opened, { promise: failed, reject } = Promise.withResolvers<never>();
   const booted = boot(parts, await modules.main, (module) => {
     const hooks = module.belljar = hooksOf(module, opened);
-    hooks.memory = memory;
+    hooks.memory = opened.memory;
     hooks.restoreMain = (main, imports) => {
       try {
         opened.cold.expect(0, main, imports);
@@ -45,10 +50,10 @@ export async function restore(parts: Parts, opened: Opened, modules: Modules, lo
         throw failure;
       }
     };
-    const link = (libraries: Libraries) => {
+    const link = ([libraries]: [Libraries, unknown]) => {
       hooks.library = (path) => libraries.get(path);
       relink(module, snapshot, libraries);
-      fill(module.HEAPU8, snapshot.pages, pages, true);
+      fillAgain(module.HEAPU8, snapshot.libraryPages, file);
       delete hooks.memoryBase; // from here on libraries are loaded as ever
       delete hooks.tableBase;
       module.API.restoreSnapshot = () => {
@@ -60,24 +65,21 @@ export async function restore(parts: Parts, opened: Opened, modules: Modules, lo
     };
     module.preRun.push(() => {
       module.addRunDependency(LIBRARIES); // it goes on when that is removed
-      modules.libraries.then(link).catch(reject);
+      Promise.all([modules.libraries, opened.filled]).then(link).catch(reject); // nobody looks at the memory before
     });
   }, { _loadSnapshot: new Uint8Array(16) });
   const { py, module } = await Promise.race([booted, failed]);
-  pages.close();
+  file.close();
   module.belljar = { offset: module.belljar?.offset };
   return py;
 }
 
-function recalled({ snapshot, pages }: Opened): WebAssembly.Memory {
-  let memory: WebAssembly.Memory;
+function emptyMemory(size: number): WebAssembly.Memory {
   try {
-    memory = new WebAssembly.Memory({ initial: snapshot.memorySize / WASM_PAGE, maximum: MOST_PAGES });
+    return new WebAssembly.Memory({ initial: size / WASM_PAGE, maximum: MOST_PAGES });
   } catch (failure) {
-    throw new Error(`there is no room for the ${snapshot.memorySize >> 20} MB of the snapshot: ${failure}`);
+    throw new Error(`there is no room for the ${size >> 20} MB of the snapshot: ${failure}`);
   }
-  fill(new Uint8Array(memory.buffer), snapshot.pages, pages);
-  return memory;
 }
 
 function hooksOf(module: EmscriptenModule, { snapshot, late, cold }: Opened): Hooks {
@@ -146,23 +148,24 @@ function relink(module: EmscriptenModule, snapshot: Snapshot, compiled: Librarie
   }
 }
 
-/**
- * The memory is all zero before, as nothing has run yet and the modules bring no data. The pages of libraries are filled
- * again when they are linked, since that makes zero of what they expect to be.
- */
-function fill(heap: Uint8Array, runs: PageRun[], pages: Deno.FsFile, onlyOfLibraries = false): void {
-  pages.seekSync(0, Deno.SeekMode.Start);
-  for (const [start, length, ofLibrary] of runs) {
-    if (onlyOfLibraries && !ofLibrary) {
-      pages.seekSync(length, Deno.SeekMode.Current);
-      continue;
-    }
-    for (let done = 0; done < length;) {
-      const count = pages.readSync(heap.subarray(start + done, start + length));
-      if (!count) throw new Error("the snapshot is shorter than it says");
-      done += count;
-    }
+/** By another thread. The memory is all zero before, as nothing has run yet and the modules bring no data. */
+async function fill(heap: Uint8Array, [start, length]: PageRun, file: Deno.FsFile): Promise<void> {
+  file.seekSync(start, Deno.SeekMode.Start);
+  for (let done = 0; done < length;) done += counted(await file.read(heap.subarray(start + done, start + length)));
+  file.close();
+}
+
+/** The pages of libraries, when they are linked: that makes zero of what they expect to be. */
+function fillAgain(heap: Uint8Array, runs: PageRun[], file: Deno.FsFile): void {
+  for (const [start, length] of runs) {
+    file.seekSync(start, Deno.SeekMode.Start);
+    for (let done = 0; done < length;) done += counted(file.readSync(heap.subarray(start + done, start + length)));
   }
+}
+
+function counted(bytes: number | null): number {
+  if (!bytes) throw new Error("the snapshot is shorter than it says");
+  return bytes;
 }
 
 /** Files that were open, at the same descriptors and positions. */

@@ -1,4 +1,4 @@
-/** The form of a snapshot: `name.json` says how the module was linked, `name.bin` has the pages that are not zero. */
+/** The form of a snapshot: `name.json` says how the module was linked, `name.bin` is its memory. */
 
 /** A library in the order in which it was loaded, with the places that its data and its functions got. */
 export interface LinkedLibrary {
@@ -16,8 +16,8 @@ export interface OpenFile {
   position: number;
 }
 
-/** Pages that follow each other, in memory and in the file. */
-export type PageRun = [start: number, length: number, ofLibrary: boolean];
+/** Pages that follow each other. */
+export type PageRun = [start: number, length: number];
 
 /** Empty, but for entries that are empty maps. */
 export interface ReferenceTable {
@@ -46,7 +46,10 @@ export interface Snapshot {
   /** What the tables for the references are after the main module's constructors, which a restore does not run. */
   referenceTables: ReferenceTable[];
   memorySize: number;
+  /** Few runs, which have all pages that are not zero. */
   pages: PageRun[];
+  /** Those of them that are the libraries'. */
+  libraryPages: PageRun[];
   /** SHA-256 of the whole memory and of the names in the table; checked once, when the snapshot is built. */
   memoryDigest: string;
   tableDigest: string;
