@@ -10,6 +10,7 @@ import pytest
 
 from belljar.engines.wasm import binary
 from belljar.engines.wasm.deno import find_deno
+from belljar.engines.wasm.encoding import MAGIC, Reader, signed
 from belljar.errors import StartFailed
 
 TWO, FORTY, PLACE = 2, 40, 1 << 20
@@ -28,7 +29,7 @@ def returns(number: int) -> bytes:
 
 
 # Two functions of which one is in the table, a table of references, a memory with data, a constant and a variable.
-MODULE = binary.MAGIC + b"".join(
+MODULE = MAGIC + b"".join(
     [
         section(0, name("dylink.0") + b"\x01\x04\x00\x00\x00\x00"),
         section(0, name("name") + b"\x00\x01\x00"),
@@ -105,5 +106,5 @@ def test_what_is_no_module_is_refused(content: bytes):
 
 @pytest.mark.parametrize(("value", "written"), [(0, b"\0"), (63, b"\x3f"), (64, b"\xc0\0"), (8733, b"\x9d\xc4\0")])
 def test_a_number_where_a_sign_is_expected_is_never_negative(value: int, written: bytes):
-    assert binary._signed(value) == written
-    assert binary._Reader(written).number(signed=True) == value
+    assert signed(value) == written
+    assert Reader(written).number(signed=True) == value

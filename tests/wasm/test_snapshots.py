@@ -117,6 +117,8 @@ def test_the_largest_snapshot_that_leaves_room_is_taken():
         "science.json",
         "science.libraries.json",
         "science.libraries.bin",
+        "science.cold.json",
+        "science.cold.bin",
         "restored.wasm",
         "late.json",
         "packages.bin",
