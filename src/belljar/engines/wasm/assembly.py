@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 import belljar_kernel
-from belljar.engines.wasm import binary, cache, encoding, modules, pack, patches, rehearsal, split
+from belljar.engines.wasm import binary, bundle, cache, encoding, modules, pack, patches, rehearsal, split
 from belljar.engines.wasm import deno as deno_module
 from belljar.engines.wasm.deno import build_command, find_deno
 from belljar.engines.wasm.modules import Modules
@@ -32,6 +32,7 @@ from belljar.packages.progress import Progress
 from belljar.packages.pyodide import PyodideSet
 
 INSIDE = "/runtime"  # where a jail shows the folder
+THREADS = ("control", "python")  # the scripts that those of a sandbox begin with
 SCIENCE = "science"
 SNAPSHOTS = ("base", SCIENCE)
 PACK = ("packages.json", "packages.bin")
@@ -72,7 +73,7 @@ def is_assembled(pyodide: PyodideSet, cache_dir: Path) -> bool:
     return (cache_dir / "wasm" / f"runtime-{_digest(pyodide, find_deno())}" / "runtime.json").exists()
 
 
-_CHANGING = (binary, cache, deno_module, encoding, modules, pack, patches, rehearsal, split)
+_CHANGING = (binary, bundle, cache, deno_module, encoding, modules, pack, patches, rehearsal, split)
 
 
 def _digest(pyodide: PyodideSet, deno: Path) -> str:
@@ -137,9 +138,11 @@ def _copy_scripts(pyodide: PyodideSet, deno: Path, folder: Path) -> None:
     shutil.copyfile(sources / "compiled.py", folder / "compiled.py")
     names = [name for name, _ in _scripts() if name.endswith(".ts")]
     run_script([str(deno), "transpile", "--quiet", "--no-config", "--no-check", "--outdir", "out", *names], sources)
-    for path in (sources / "out").iterdir():
-        script = path.read_text(encoding="utf-8")
-        (folder / path.name).write_text(script.replace('.ts"', '.js"'), encoding="utf-8")
+    scripts = {path.stem: path.read_text(encoding="utf-8") for path in (sources / "out").iterdir()}
+    scripts = {name: script.replace('.ts"', '.js"') for name, script in scripts.items()}
+    scripts |= {name: bundle.bundled(scripts, name) for name in THREADS}
+    for name, script in scripts.items():
+        (folder / f"{name}.js").write_text(script, encoding="utf-8")
     shutil.rmtree(sources)
 
 
