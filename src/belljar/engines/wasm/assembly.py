@@ -165,7 +165,7 @@ def _pack_kernel(folder: Path) -> None:
 
 def _pack_packages(pyodide: PyodideSet, deno: Path, folder: Path, progress: Progress) -> None:
     """The pack of all packages with their compiled modules. It outlives changes of the kernel and of our scripts."""
-    parts = [GENERATION, pyodide.digest, dict(_scripts())["compiled.py"], repr(patches.PATCHES)]
+    parts = [GENERATION, pyodide.digest, dict(_scripts())["compiled.py"], repr(patches.PATCHES), _text(pack)]
     kept = folder.parent / f"packages-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:16]}"
     if not kept.exists():
         _compile_packages(pyodide, deno, folder, progress)

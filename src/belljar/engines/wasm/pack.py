@@ -1,4 +1,7 @@
-"""Writes a pack: many files in one, `name.bin`, and where each of them is, `name.json`."""
+"""Writes a pack: many files in one, `name.bin`, and where each of them is, `name.json`.
+
+The folders at the top are texts in that: to parse all of them takes 8 ms, and a sandbox begins with few.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,8 @@ class Packing:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self._file.close()
         if error is None:
-            self._index.write_text(json.dumps(self._tree, separators=(",", ":")), encoding="utf-8")
+            tops = {name: top if isinstance(top, list) else _json(top) for name, top in self._tree.items()}
+            self._index.write_text(_json(tops), encoding="utf-8")
 
     def add(self, parts: tuple[str, ...], content: bytes) -> None:
         """One file."""
@@ -55,3 +59,7 @@ class Packing:
                 path, length = json.loads(line)
                 *folders, name = path.split("/")
                 self.add((*folders, "__pycache__", f"{name.removesuffix('.py')}.{BYTECODE_TAG}.pyc"), file.read(length))
+
+
+def _json(content: object) -> str:
+    return json.dumps(content, separators=(",", ":"))

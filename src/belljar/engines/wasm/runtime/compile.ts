@@ -6,7 +6,7 @@
 import { boot, openParts } from "./boot.ts";
 import type { PyCallable } from "./emscripten.ts";
 import { compileMain } from "./modules.ts";
-import { mountPack, openPack, type Tree } from "./pack.ts";
+import { entryOf, mountPack, openPack, type Tree } from "./pack.ts";
 import { FOLDER, LAYER, SITE } from "./places.ts";
 
 const [out, layer] = Deno.args;
@@ -23,7 +23,8 @@ function write(bytes: Uint8Array): void {
 }
 
 function walk(tree: Tree, prefix: string): void {
-  for (const [name, entry] of Object.entries(tree)) {
+  for (const name of Object.keys(tree)) {
+    const entry = entryOf(tree, name);
     if (!Array.isArray(entry)) walk(entry, `${prefix}${name}/`);
     else if (name.endsWith(".py")) {
       const code = compile(`${at}/${prefix}${name}`) as { toJs(): Uint8Array; destroy(): void } | undefined;

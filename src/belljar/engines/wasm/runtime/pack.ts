@@ -9,7 +9,8 @@ import { attributesOf, readOnly } from "./readonly.ts";
 /** A folder, or the place and the length of a file. */
 export type Entry = Tree | [offset: number, length: number];
 export interface Tree {
-  [name: string]: Entry;
+  /** At the top of a pack, folders are JSON until somebody asks for them. */
+  [name: string]: Entry | string;
 }
 
 export interface Pack {
@@ -49,10 +50,16 @@ export function openPack(folder: string, name: string): Pack {
   };
 }
 
+/** What has that name in a folder. */
+export function entryOf(folder: Tree, name: string): Entry {
+  const entry = folder[name];
+  return typeof entry === "string" ? folder[name] = parse(entry) as Tree : entry;
+}
+
 /** Where one file of a pack is. */
 export function placeOf(pack: Pack, path: string): [offset: number, length: number] {
   let entry: Entry = pack.tree;
-  for (const name of path.split("/")) entry = (entry as Tree)[name];
+  for (const name of path.split("/")) entry = entryOf(entry as Tree, name);
   return entry as [number, number];
 }
 
@@ -77,7 +84,7 @@ export function mountPack(fs: FileSystem, pack: Pack, at: string): void {
     lookup(parent: PackNode, name: string): PackNode {
       const folder = contents(parent);
       if (!hasOwn(folder, name)) throw new fs.ErrnoError(ENOENT);
-      return make(parent, name, folder[name]);
+      return make(parent, name, entryOf(folder, name));
     },
     readdir: (node: PackNode): string[] => [".", "..", ...keys(contents(node))],
   };
