@@ -34,6 +34,12 @@ def test_a_bundle_does_what_its_scripts_do():
         ("mark", "export const other = 1;\n", "does not export mark"),
         ("mark", "function mark() {}\nexport { mark };\n", "cannot be bundled"),
         ("mark", "export function mark() {}\nexport default mark;\n", "cannot be bundled"),
+        ("mark", "export function mark() {}\nexport let changing = 1;\n", "cannot be bundled"),
+        (
+            "mark",
+            'import { gone } from "./gone.js";\nexport function mark() {}\n',
+            "imports gone.ts, which is not there",
+        ),
         ("mark", 'import * as all from "./other.js";\nexport function mark() {}\n', "cannot be bundled"),
     ],
 )

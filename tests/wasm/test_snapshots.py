@@ -138,6 +138,22 @@ def test_a_snapshot_cut_short_is_not_used(copied: Path):
         Sandbox("wasm")
 
 
+def test_a_cold_half_cut_short_is_not_used(copied: Path):
+    damage(copied / "science.cold.bin", lambda content: content[: len(content) // 2])
+    with pytest.raises(StartFailed, match="shorter than its index says"):
+        Sandbox("wasm")
+
+
+@pytest.mark.parametrize("which", ["true", "start === 0", "start > 0"])
+def test_a_memory_that_comes_late_is_waited_for(copied: Path, which: str):
+    begin = b"async function fill(heap, [start, length], file) {"
+    wait = f"if ({which}) await new Promise((go) => setTimeout(go, 400));".encode()
+    damage(copied / "python.js", lambda content: content.replace(begin, begin + wait))
+    assert wait in (copied / "python.js").read_bytes()
+    with Sandbox("wasm") as sandbox:
+        assert sandbox.run("import pandas\nlen(pandas.DataFrame({'x': [1, 2]}))").value == 2
+
+
 def test_a_snapshot_of_other_libraries_is_not_used(copied: Path):
     damage(copied / "science.json", lambda content: content.replace(b'"tableSize":', b'"tableSize":1', 1))
     with pytest.raises(StartFailed, match="did not come up"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from belljar import Limits, Sandbox
 from belljar.engines.wasm import split
 from belljar.engines.wasm.deno import find_deno
-from belljar.engines.wasm.encoding import MAGIC, joined, number, sections, text, vector
+from belljar.engines.wasm.encoding import MAGIC, changed, joined, number, sections, text, vector
 from belljar.errors import StartFailed
 
 OWN_NUMBER = 7
@@ -134,6 +135,10 @@ def test_what_can_change_is_shared_and_what_cannot_is_copied():
         (MAGIC, "lacks sections"),
         (MODULE.replace(b"\x60\x01\x7f\x01\x7f", b"\x5f\x01\x7f\x01\x7f"), "not functions"),
         (MODULE.replace(b"\x7f\x01\x41\x00\x0b", b"\x7f\x01\xfb\x00\x0b"), "unknown way"),
+        (MODULE.replace(b"\x7f\x01\x41\x00\x0b", b"\x70\x01\xd2\x03\x0b"), "unknown way"),
+        (changed(MODULE, {8: number(COLD + 1)}), "begins with a function"),
+        (MODULE + b"\x63\x01\x00", "sections that are not known"),
+        (MODULE.replace(text("outer") + b"\x00\x00", text("outer") + b"\x07\x00"), "unknown kind"),
         (MODULE.replace(b"\x01\x00\x41\x00\x0b\x01\x02", b"\x01\x05\x41\x00\x0b\x01\x02"), "fills its table"),
     ],
 )
@@ -146,19 +151,78 @@ def test_what_is_not_understood_is_refused(broken: bytes, why: str):
 IS_LOADED = """
 from pyodide.code import run_js
 import pyodide_js
-run_js("(m) => { const t = m.LDSO.loadedLibsByName.__main__.exports.belljar_hot_table; return t.get(t.length - 1) !== null }")(pyodide_js._module)
+print(run_js('''(module) => {
+  const table = module.LDSO.loadedLibsByName.__main__.exports.belljar_hot_table;
+  return JSON.stringify(table.get(table.length - 1) !== null);
+}''')(pyodide_js._module))
+"""
+LOAD_TWICE = """
+from pyodide.code import run_js
+import pyodide_js
+print(run_js('''(module) => {
+  const known = module.LDSO.loadedLibsByName.__main__.exports, genuine = known.fd_write;
+  const load = () => { try { return known.belljar_hot_table.get(0)(0) ?? "done"; } catch (failure) { return failure.name; } };
+  known.fd_write = 1;
+  const first = load();
+  known.fd_write = genuine;
+  return `${first} ${load()}`;
+}''')(pyodide_js._module))
 """
 UNUSUAL = "import decimal, sqlite3, unicodedata, zlib\nlen(zlib.compress(unicodedata.name('ß').encode() * 99))"
+USUAL = [
+    "n = 3\nwhile n:\n    n -= 1\n    if n == 1: break",
+    "try: int('x')\nexcept ValueError as e: print(e)\nfinally: pass",
+    "with open('a.txt', 'w') as f: f.write('x')\nopen('a.txt').read()",
+    "def f():\n    global q\n    q = 1\nf(), q",
+    "match 3:\n    case int(n): print(n)",
+    "'x y'.title(), int('12') % 5, round(2.5, 1), pow(2, 10), divmod(7, 2)",
+    "import itertools\nlist(itertools.permutations('abc'))",
+    "import asyncio\nawait asyncio.sleep(0)",
+    "def f(n): return n and 1 + f(n - 1)\nf(900)",
+    "class A:\n    def __init__(self): self.x = [1, *range(3)]\n{a: b for a, b in zip('ab', A().x)}, sorted(A().x)[::-1]",
+    "import json, re, math\njson.loads('[1, {\"a\": null}]'), re.sub('a+', 'b', 'caat'), math.pi",
+    "1 / 0",
+]
 
 
-def test_a_sandbox_loads_what_it_calls_when_it_calls_it(bare: Sandbox):
-    with Sandbox("wasm", limits=Limits(memory_mb=300)) as fresh:  # of a size that no pool has
-        assert not fresh.run(IS_LOADED).value
-        assert fresh.run(UNUSUAL).value == bare.run(UNUSUAL).value
-        assert fresh.run(IS_LOADED).value
+@pytest.fixture
+def fresh() -> Iterator[Sandbox]:
+    """A sandbox of a size that no pool has."""
+    with Sandbox("wasm", limits=Limits(memory_mb=300)) as sandbox:
+        yield sandbox
 
 
-def test_an_unusual_call_may_come_from_deep_down():
-    code = "def f(n): return f(n - 1) if n else __import__('decimal').Decimal(2).sqrt()\nfloat(f(900))"
-    with Sandbox("wasm", limits=Limits(memory_mb=300)) as fresh:
-        assert fresh.run(code).value == pytest.approx(2**0.5)
+def is_loaded(sandbox: Sandbox) -> bool:
+    answer: bool = json.loads(sandbox.run(IS_LOADED).stdout)
+    return answer
+
+
+def test_a_sandbox_loads_what_it_calls_when_it_calls_it(fresh: Sandbox, bare: Sandbox):
+    assert [is_loaded(fresh), is_loaded(fresh)] == [False, False]  # to ask is no reason
+    assert fresh.run(UNUSUAL).value == bare.run(UNUSUAL).value
+    assert is_loaded(fresh)
+
+
+def test_usual_code_needs_no_cold_half(fresh: Sandbox):
+    for code in USUAL:
+        fresh.run(code)
+        assert not is_loaded(fresh), code
+
+
+def test_an_unusual_call_may_come_from_deep_down(fresh: Sandbox):
+    code = "def f(n): return f(n - 1) if n else '{:,}'.format(10 ** 400).encode('utf-16')[:2]\nf(900)"
+    assert not is_loaded(fresh)
+    assert fresh.run(code).text == repr(b"\xff\xfe")
+    assert is_loaded(fresh)
+
+
+def test_a_load_that_failed_can_be_tried_again(fresh: Sandbox):
+    assert fresh.run(LOAD_TWICE).stdout == "LinkError done\n"
+    assert is_loaded(fresh)
+    assert fresh.run(UNUSUAL).value > 0
+
+
+def test_builtins_that_were_changed_are_not_asked(fresh: Sandbox):
+    spoil = "WebAssembly.Module = WebAssembly.Instance = globalThis.Uint8Array = null"
+    loaded = fresh.run(f"from pyodide.code import run_js\nrun_js('() => {{ {spoil} }}')()\n'x'.encode('utf-16')[:2]")
+    assert loaded.text == repr(b"\xff\xfe")

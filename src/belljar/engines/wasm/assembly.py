@@ -20,7 +20,7 @@ import belljar_kernel
 from belljar.engines.wasm import binary, bundle, cache, encoding, modules, pack, patches, rehearsal, split
 from belljar.engines.wasm import deno as deno_module
 from belljar.engines.wasm.deno import build_command, find_deno
-from belljar.engines.wasm.modules import Modules
+from belljar.engines.wasm.modules import Calls, Modules
 from belljar.engines.wasm.pack import Packing
 from belljar.engines.wasm.rehearsal import called_functions
 from belljar.errors import StartFailed
@@ -37,6 +37,18 @@ SCIENCE = "science"
 SNAPSHOTS = ("base", SCIENCE)
 PACK = ("packages.json", "packages.bin")
 BUILD_TIMEOUT_S = 600
+CHANGING = (
+    binary,
+    bundle,
+    cache,
+    deno_module,
+    encoding,
+    modules,
+    pack,
+    patches,
+    rehearsal,
+    split,
+)  # make another runtime
 GENERATION = "6"  # counts up when a folder of an older Belljar must not be reused
 
 
@@ -73,9 +85,6 @@ def is_assembled(pyodide: PyodideSet, cache_dir: Path) -> bool:
     return (cache_dir / "wasm" / f"runtime-{_digest(pyodide, find_deno())}" / "runtime.json").exists()
 
 
-_CHANGING = (binary, bundle, cache, deno_module, encoding, modules, pack, patches, rehearsal, split)
-
-
 def _digest(pyodide: PyodideSet, deno: Path) -> str:
     facts = deno.stat()
     parts = [
@@ -87,7 +96,7 @@ def _digest(pyodide: PyodideSet, deno: Path) -> str:
         str(facts.st_mtime_ns),
     ]
     parts += [f"{name}\0{text}" for name, text in _scripts()]
-    parts += [_text(module) for module in _CHANGING]
+    parts += [_text(module) for module in CHANGING]
     parts += [Path(__file__).read_text(encoding="utf-8"), str(Limits().memory_mb)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
@@ -212,23 +221,27 @@ def _fill_cache(deno: Path, folder: Path, snapshots: dict[str, int]) -> list[str
     return []
 
 
-def _build_snapshots(deno: Path, folder: Path, modules: Modules) -> tuple[dict[str, int], list[str]]:
+def _build_snapshots(deno: Path, folder: Path, built: Modules) -> tuple[dict[str, int], list[str]]:
     """The memory that each snapshot takes. One that cannot be proven is left out: sandboxes boot plainly then."""
-    built: dict[str, int] = {}
+    sizes: dict[str, int] = {}
+    called: dict[str, Calls] = {}
     proven: dict[str, int] = {}
     failures: list[str] = []
     for name in SNAPSHOTS:
         with _noted(failures):
             said = run_script(build_command(str(deno), folder, "build.js", name))
-            modules.collect(name)
-            built[name] = int(json.loads(said.splitlines()[-1])["memoryBytes"])
+            built.collect(name)
+            sizes[name] = int(json.loads(said.splitlines()[-1])["memoryBytes"])
     with _noted(failures):
-        modules.write_counted()
-        modules.write_halves({name: called_functions(deno, folder, name, name == SCIENCE) for name in built})
-        for name, size in built.items():
+        built.write_counted()
+        for name in sizes:
+            with _noted(failures):
+                called[name] = called_functions(deno, folder, name, built.paths(name), name == SCIENCE)
+        built.write_halves(called)
+        for name in called:
             with _noted(failures):
                 run_script(build_command(str(deno), folder, "verify.js", name))
-                proven[name] = size
+                proven[name] = sizes[name]
     return proven, failures
 
 

@@ -12,7 +12,7 @@ from belljar.errors import StartFailed
 
 _IMPORT = re.compile(r'^(.*?)import (?:\{([^{}]*)\} from )?"\./([a-z]+)\.js";', re.MULTILINE)
 _EXPORT = re.compile(
-    r"^((?:/\*\*.*?\*/ )?)export ((?:async )?function\*?|class|const|let) ([\w$]+)", re.MULTILINE | re.DOTALL
+    r"^((?:/\*\*.*?\*/ )?)export ((?:async )?function\*?|class|const) ([\w$]+)", re.MULTILINE | re.DOTALL
 )
 _LEFT = re.compile(r"^(?:.*\*/ )?(?:import [{\"*]|export )", re.MULTILINE)
 
@@ -32,7 +32,9 @@ def _join(scripts: Mapping[str, str], name: str, joined: dict[str, str], importe
     """Add a script after those that it imports."""
     if name in importers:
         raise StartFailed(f"scripts of the runtime import each other: {' '.join((*importers, name))}")
-    script = scripts[name]
+    script = scripts.get(name)
+    if script is None:
+        raise StartFailed(f"{importers[-1]}.ts imports {name}.ts, which is not there")
     for _, _, imported in _IMPORT.findall(script):
         if imported not in joined:
             _join(scripts, imported, joined, (*importers, name))

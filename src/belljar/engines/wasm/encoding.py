@@ -114,8 +114,14 @@ def joined(parts: Iterable[Section]) -> bytes:
 
 
 def changed(module: bytes, new: Mapping[int, bytes | None]) -> bytes:
-    """The module with some sections replaced, added or, when they are None, left out."""
+    """The module with some sections replaced, added or, when they are None, left out.
+
+    Raises:
+        StartFailed: when it has a section that is not known.
+    """
     kept = [(kind, body) for kind, body in sections(module) if kind not in new]
+    if unknown := {kind for kind, _ in kept}.difference(ORDER):
+        raise StartFailed(f"a WebAssembly module has sections that are not known: {sorted(unknown)}")
     added = [(kind, body) for kind, body in new.items() if body is not None]
     return joined(sorted(kept + added, key=lambda section: ORDER.index(section[0])))
 
@@ -132,6 +138,8 @@ def count_imports(section: bytes) -> list[int]:
     for _ in range(reader.number()):
         reader.text(), reader.text()
         kind = reader.byte()
+        if kind >= len(counts):
+            raise StartFailed(f"a WebAssembly module imports something of an unknown kind: {kind}")
         counts[kind] += 1
         if kind == FUNCTION:
             reader.number()

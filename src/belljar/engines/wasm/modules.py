@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,29 +30,32 @@ class Modules:
                 found.append((path, binary.without_data(pack.read(length))))
         self.libraries[snapshot] = found
 
+    def paths(self, snapshot: str) -> list[str]:
+        """Of its libraries."""
+        return [path for path, _ in self.libraries[snapshot]]
+
     def write_counted(self) -> None:
-        """For rehearsals."""
-        self._write(lambda _snapshot, _path, module, _number: split.Halves(split.counted(module), b""))
+        """For rehearsals. Nothing is cold in these."""
+        counted = {snapshot: [split.counted(it) for _, it in found] for snapshot, found in self.libraries.items()}
+        self._write(split.counted(self.main), counted, {snapshot: [] for snapshot in counted})
 
     def write_halves(self, called: Mapping[str, Calls]) -> None:
         """For sandboxes, by what was called from each snapshot. They have the main module in common."""
-        of_main = {number for calls in called.values() for number in calls[MAIN]}
+        main = split.halves(self.main, {k for calls in called.values() for k in calls[MAIN]}, 0)
+        hot, cold = {}, {}
+        for snapshot, calls in called.items():
+            libraries = enumerate(self.libraries[snapshot], 1)
+            parts = [split.halves(module, set(calls[path]), number) for number, (path, module) in libraries]
+            hot[snapshot], cold[snapshot] = [it.hot for it in parts], [main.cold, *(it.cold for it in parts)]
+        self._write(main.hot, hot, cold)
 
-        def halves(snapshot: str, path: str, module: bytes, number: int) -> split.Halves:
-            return split.halves(module, of_main if path == MAIN else set(called[snapshot][path]), number)
-
-        self._write(halves)
-
-    def _write(self, part: Callable[[str, str, bytes, int], split.Halves]) -> None:
-        main = part("", MAIN, self.main, 0)
-        (self.folder / "restored.wasm").write_bytes(main.hot)
-        for snapshot, libraries in self.libraries.items():
-            parts = [part(snapshot, path, module, number) for number, (path, module) in enumerate(libraries, 1)]
-            hot = self._write_all(f"{snapshot}.libraries.bin", [halves.hot for halves in parts])
-            cold = self._write_all(f"{snapshot}.cold.bin", [main.cold, *(halves.cold for halves in parts)])
-            named = [(path, *place) for (path, _), place in zip(libraries, hot, strict=True)]
+    def _write(self, main: bytes, hot: Mapping[str, list[bytes]], cold: Mapping[str, list[bytes]]) -> None:
+        (self.folder / "restored.wasm").write_bytes(main)
+        for snapshot, libraries in hot.items():
+            places = self._write_all(f"{snapshot}.libraries.bin", libraries)
+            named = [(path, *place) for path, place in zip(self.paths(snapshot), places, strict=True)]
             self._write_json(f"{snapshot}.libraries.json", named)
-            self._write_json(f"{snapshot}.cold.json", cold)
+            self._write_json(f"{snapshot}.cold.json", self._write_all(f"{snapshot}.cold.bin", cold[snapshot]))
 
     def _write_all(self, name: str, modules: list[bytes]) -> list[tuple[int, int]]:
         """One after the other; the place and the length of each."""

@@ -63,7 +63,7 @@ _MODULE = [
         "for(var needed of metadata.neededDynlibs){if(flags.replay)"
         "{Object.assign(localScope,Module.belljar.needed(needed,libName));continue}needed=findLibraryFS(",
     ),
-    # A restore brings the memory, already filled.
+    # A restore brings the memory, which is being filled.
     (
         "var imports={env:wasmImports,wasi_snapshot_preview1:wasmImports,",
         "if(Module.belljar?.memory)wasmImports.memory=Module.belljar.memory;"

@@ -6,6 +6,7 @@ import json
 import subprocess
 import tempfile
 import threading
+from collections.abc import Collection
 from pathlib import Path
 from typing import IO, Any
 
@@ -42,6 +43,117 @@ lines = [line.strip() for line in open("rehearsal.txt")]
 os.remove("rehearsal.txt")
 random.random(), time.time(), lines, {1: {2, 3}}, (None, True, b"bytes")
 """,
+    # Each kind of statement has code of its own in Python's compiler.
+    """
+import asyncio, contextlib, functools, itertools, string, sys, textwrap
+from typing import NamedTuple
+class Pair(NamedTuple):
+    left: int
+    right: "int | None" = None
+class Base:
+    kinds: list[str] = []
+    def __init__(self, *args, **options):
+        self.args, self.options = args, options
+    def __len__(self):
+        return len(self.args)
+    def __enter__(self):
+        return self
+    def __exit__(self, *failure):
+        return False
+class Derived(Base):
+    @property
+    def first(self):
+        return super().__len__() and self.args[0]
+    @staticmethod
+    def made(*args):
+        return Derived(*args, flag=True)
+    @classmethod
+    def name(cls):
+        return cls.__name__
+@functools.lru_cache
+def depth(n, /, *, step=1):
+    return 0 if n <= 0 else 1 + depth(n - step, step=step)
+def deep(n):
+    return n and 1 + deep(n - 1)
+@contextlib.contextmanager
+def entered():
+    yield 1
+def numbers(most):
+    n = 0
+    while True:
+        n += 1
+        if n > most:
+            break
+        elif n % 2:
+            continue
+        yield n
+    yield from (0, -1)
+def counter():
+    count = 0
+    def more():
+        nonlocal count
+        count += 1
+        return count
+    return more
+async def waits():
+    async def each():
+        yield 1
+    await asyncio.sleep(0)
+    return [n async for n in each()]
+total = 0
+def add(n):
+    global total
+    total += n
+for index, (letter, n) in enumerate(zip("abc", numbers(6)), start=1):
+    add(n * index)
+else:
+    assert total >= 0, "a total"
+for text in ("12", "x"):
+    try:
+        total += int(text) % 5 - 2 ** 3 // 3 << 1
+    except (ValueError, TypeError) as failure:
+        caught = str(failure)
+    else:
+        del text
+    finally:
+        flags = not total and None is None or total in (1, 2)
+try:
+    raise ExceptionGroup("several", [KeyError("k")])
+except* KeyError:
+    pass
+with entered() as one, Derived.made(1, 2) as two, open("rehearsal.txt", "w") as file:
+    print("a line", one, file=file)
+with open("rehearsal.txt") as file:
+    content = file.read().splitlines()
+match Pair(1), {"k": [1, 2, 3]}:
+    case (Pair(left=1), {"k": [first, *others]}) if first:
+        found = others
+    case int(found) | str(found):
+        pass
+    case _:
+        found = None
+head, *middle, tail = sorted(range(9), reverse=True)
+table = {**{letter: ord(letter) for letter in "xyz"}, "w": (lambda x=1: x)()}
+table.update(v=1), table.pop("v"), table.setdefault("u", []).append(2), table.get("none")
+list(table.items())[::2], (walrus := 5) + walrus, slice(1, 2), ...
+names = {*"abca"} | {"d"} & {"d"} - {"e"} ^ {"f"}
+words = ["One", "two"]
+words.extend(["three"]), words.insert(0, "zero"), words.remove("two"), words.reverse(), words.sort(key=str.lower)
+text = " ".join(words).title().strip().replace("o", "0").split(" ", 1)[0].center(20, "-").encode().decode()
+text += f"{total:08.3f}{len(words)!r:>5}{'a' if flags else 'b'}{3 + 4j}"
+text += "%s %d %.2f" % ("s", 2, 1.5) + "{:>4}".format(7)
+text.startswith(("a", "b")), text.isdigit(), text.find("z"), text.count("e"), text.upper(), text.partition("-")
+round(2.567, 1), divmod(7, 2), pow(2, 10, 7), abs(-3), max(1, 2), min([3, 1]), sum(n * n for n in range(5)), hex(255)
+7 / 2, 1e300 * 1e10, float("nan") != 0, 0.1 + 0.2, int(3.9), complex(1, 2).real, bin(5), bool([]), -7 // 2
+list(itertools.permutations("ab")), list(map(str, filter(None, [0, 1]))), any([0, 1]), all([]), [*reversed([1, 2])]
+list(itertools.islice(itertools.chain("ab", itertools.count()), 3)), chr(97), repr("q"), ascii("ü"), isinstance(1, int)
+more = counter()
+more(), depth(300), deep(900), string.ascii_letters[:3], textwrap.dedent("  x"), "é".casefold(), type(more)
+bytes(3), bytearray(b"xy"), memoryview(b"z")[0], json.loads('[1, {"a": null}]'), re.sub("a+", "b", "caat")
+getattr(two, "first"), hasattr(two, "none"), vars(two), dir(two)[:1], id(two) > 0, hash("x"), callable(more)
+[y for x in range(3) if x for y in (x, x + 1)], [[0] * 2 for _ in range(2)][1][0:1], Derived.name(), len(two)
+await waits()
+""",
 ]
 _FAILING = ["def broken():\n    raise ValueError('rehearsed')\nbroken()", "import is_not_there", "print(1 +"]
 _SCIENCE = [
@@ -69,8 +181,10 @@ print(run_js('''(module) => {{
 """
 
 
-def called_functions(deno: Path, folder: Path, snapshot: str, has_packages: bool) -> dict[str, list[int]]:
-    """By path of a library, or for the main module: the functions that were called, without imports in counting.
+def called_functions(
+    deno: Path, folder: Path, snapshot: str, libraries: Collection[str], has_packages: bool
+) -> dict[str, list[int]]:
+    """For the main module and by path of a library: the functions that were called, without imports in counting.
 
     Raises:
         StartFailed: when the rehearsal does not work.
@@ -90,6 +204,8 @@ def called_functions(deno: Path, folder: Path, snapshot: str, has_packages: bool
             assert process.stdout is not None
             told = _rehearse(process.stdin, process.stdout, has_packages)
             counted: dict[str, list[int]] = json.loads(told)
+            if missing := {MAIN, *libraries} - counted.keys():
+                raise ValueError(f"it does not know {', '.join(sorted(missing))}")
         except (OSError, ValueError, BrokenProtocol) as failure:
             process.kill()
             said.seek(0)
@@ -112,7 +228,7 @@ def _rehearse(requests: IO[bytes], answers: IO[bytes], has_packages: bool) -> st
         *usual, *failing, asking,
         {"type": "variables"},
         {"type": "complete", "code": "json.du", "cursor": 7},
-        {"type": "run", "code": _TELL, "expect": "ok"},
+        *({"type": "run", "code": _TELL, "expect": "ok"} for _ in range(2)),  # the first has its own calls counted
     ]  # fmt: skip
     reader, told = FrameReader(), ""
     for number, order in enumerate(orders, 1):
@@ -133,4 +249,6 @@ def _answer(answers: IO[bytes], reader: FrameReader) -> tuple[str, Event]:
                 printed += event["text"]
             elif event["type"] == "done":
                 return printed, event
-    raise ValueError("it ended early")
+            elif event["type"] == "ended":
+                raise ValueError(f"its Python ended with {event.get('code')}")
+    raise ValueError(f"it ended, or took longer than {TIMEOUT_S} s")

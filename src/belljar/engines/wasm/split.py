@@ -97,6 +97,7 @@ def halves(module: bytes, called: Collection[int], own_number: int) -> Halves:
         StartFailed: when it has something that is not known here.
     """
     its = _Anatomy(module)
+    its.check_start(called)
     hot = [k for k in range(len(its.bodies)) if k in called]
     cold = sorted(its.wanted_of(hot) - set(hot))
     slots = {k: slot for slot, k in enumerate([*hot, *cold], LOADER + 1)}
@@ -165,6 +166,11 @@ class _Anatomy:
         self._types_of = [reader.number() for _ in range(reader.number())]
         self._globals = list(_globals(self.parts.get(GLOBAL, b"\0")))
 
+    def check_start(self, called: Collection[int]) -> None:
+        """What an instance begins with runs before there is a loader."""
+        if START in self.parts and Reader(self.parts[START]).number() - self.imported not in called:
+            raise StartFailed("a WebAssembly module begins with a function that the rehearsal did not call")
+
     def _count(self, section: int) -> int:
         return Reader(self.parts.get(section, b"\0")).number()
 
@@ -228,7 +234,7 @@ def _globals(section: bytes) -> Iterator[_Global]:
         while (instruction := reader.byte()) != END:
             if instruction in (CONSTANT_I32, CONSTANT_I64):
                 reader.number(signed=True)
-            elif instruction in (GLOBAL_GET, REF_FUNC):
+            elif instruction == GLOBAL_GET:
                 reader.number()
             elif instruction in OTHER_CONSTANTS:
                 reader.take(OTHER_CONSTANTS[instruction])

@@ -4,11 +4,12 @@
  */
 import { adapterModule } from "./adapter.ts";
 import type { Exports } from "./emscripten.ts";
+import { subarray } from "./genuine.ts";
 import { FOLDER } from "./places.ts";
 
 /** What the cold half imports from, and the table in it that both share. */
 const HOT = "belljar_hot", TABLE = "belljar_hot_table", LOADER = 0;
-const { Module, Instance } = WebAssembly;
+const { Module, Instance } = WebAssembly, Bytes = Uint8Array;
 
 type Place = [offset: number, length: number];
 
@@ -29,11 +30,13 @@ export class ColdHalves {
     this.#places = JSON.parse(Deno.readTextFileSync(`${FOLDER}/${snapshot}.cold.json`));
     const file = Deno.openSync(`${FOLDER}/${snapshot}.cold.bin`);
     const seek = file.seekSync.bind(file), readInto = file.readSync.bind(file);
-    this.#read = ([offset, length]) => {
-      const bytes = new Uint8Array(length);
-      seek(offset, 0);
+    const end = Math.max(0, ...this.#places.map(([offset, length]) => offset + length));
+    if (file.statSync().size < end) throw new Error(`${snapshot}.cold.bin is shorter than its index says`);
+    this.#read = (place) => {
+      const length = place[1], bytes = new Bytes(length);
+      seek(place[0], 0);
       for (let done = 0; done < length;) {
-        const count = readInto(bytes.subarray(done));
+        const count = readInto(subarray(bytes, done));
         if (!count) throw new Error(`${snapshot}.cold.bin is shorter than its index says`);
         done += count;
       }
@@ -46,6 +49,7 @@ export class ColdHalves {
   /** A hot half is there. Main is number 0, libraries follow in the order of the snapshot. */
   expect(number: number, hot: Exports, imports: WebAssembly.Imports): void {
     if (!hot[TABLE]) return; // it was not split
+    if (!this.#places[number]) throw new Error(`there is no cold half of module ${number}`);
     hot[TABLE].set(LOADER, this.#loader);
     this.#waiting[number] = { hot, imports };
   }
@@ -55,8 +59,8 @@ export class ColdHalves {
     const waiting = this.#waiting[number];
     if (!waiting) return;
     const cold = new Module(this.#read(this.#places[number]));
-    this.#waiting[number] = undefined;
     new Instance(cold, { ...waiting.imports, [HOT]: waiting.hot });
+    this.#waiting[number] = undefined; // not before: what failed for lack of room may be tried again
   }
 
   /** Load all that are not there yet, for a sandbox that has the time. */

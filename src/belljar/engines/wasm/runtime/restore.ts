@@ -17,6 +17,8 @@ export interface Opened {
   late: LateNames;
   cold: ColdHalves;
   memory: WebAssembly.Memory;
+  /** When the data of the main module is there. */
+  begun: Promise<void>;
   filled: Promise<unknown>;
   file: Deno.FsFile;
 }
@@ -25,12 +27,14 @@ export interface Opened {
 export function openSnapshot(name: string): Opened {
   const snapshot: Snapshot = JSON.parse(Deno.readTextFileSync(`${FOLDER}/${name}.json`));
   const path = `${FOLDER}/${name}.bin`, memory = emptyMemory(snapshot.memorySize);
+  const fills = snapshot.pages.map((run) => fill(new Uint8Array(memory.buffer), run, Deno.openSync(path)));
   return {
     snapshot,
     late: new LateNames(Deno.readTextFileSync(`${FOLDER}/late.json`)),
     cold: new ColdHalves(name),
     memory,
-    filled: Promise.all(snapshot.pages.map((run) => fill(new Uint8Array(memory.buffer), run, Deno.openSync(path)))),
+    begun: fills[0],
+    filled: Promise.all(fills),
     file: Deno.openSync(path),
   };
 }
@@ -38,7 +42,8 @@ export function openSnapshot(name: string): Opened {
 /** Restore; `look` sees the module when all of it is back and nothing has run yet. */
 export async function restore(parts: Parts, opened: Opened, modules: Modules, look?: Look): Promise<Pyodide> {
   const { snapshot, file } = opened, { promise: failed, reject } = Promise.withResolvers<never>();
-  const booted = boot(parts, await modules.main, (module) => {
+  const [main] = await Promise.all([modules.main, opened.begun]); // Pyodide looks up the version of Python before it links
+  const booted = boot(parts, main, (module) => {
     const hooks = module.belljar = hooksOf(module, opened);
     hooks.memory = opened.memory;
     hooks.restoreMain = (main, imports) => {
@@ -65,7 +70,7 @@ export async function restore(parts: Parts, opened: Opened, modules: Modules, lo
     };
     module.preRun.push(() => {
       module.addRunDependency(LIBRARIES); // it goes on when that is removed
-      Promise.all([modules.libraries, opened.filled]).then(link).catch(reject); // nobody looks at the memory before
+      Promise.all([modules.libraries, opened.filled]).then(link).catch(reject); // nobody looks at the heap before
     });
   }, { _loadSnapshot: new Uint8Array(16) });
   const { py, module } = await Promise.race([booted, failed]);
