@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 JAIL = b"belljar_jail"
@@ -26,13 +26,17 @@ class Process:
 
 @dataclass(frozen=True)
 class Traces:
-    """Counts that must come back to what they were."""
+    """Counts that must not grow."""
 
     descriptors: int
     threads: int
     processes: int
     groups: int
     mounts: int
+
+    def is_within(self, before: Traces) -> bool:
+        """Whether there is no more of anything; what was just being closed then may be gone now."""
+        return all(now <= then for now, then in zip(astuple(self), astuple(before), strict=True))
 
 
 def traces() -> Traces:
