@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 import belljar_kernel
-from belljar.engines.wasm import binary, bundle, cache, encoding, modules, pack, patches, rehearsal, split
+from belljar.engines.wasm import binary, binding, bundle, cache, encoding, modules, pack, patches, rehearsal, split
 from belljar.engines.wasm import deno as deno_module
 from belljar.engines.wasm.deno import build_command, find_deno
 from belljar.engines.wasm.modules import Calls, Modules
@@ -39,6 +39,7 @@ PACK = ("packages.json", "packages.bin")
 BUILD_TIMEOUT_S = 600
 CHANGING = (
     binary,
+    binding,
     bundle,
     cache,
     deno_module,
@@ -49,7 +50,7 @@ CHANGING = (
     rehearsal,
     split,
 )  # make another runtime
-GENERATION = "6"  # counts up when a folder of an older Belljar must not be reused
+GENERATION = "7"  # counts up when a folder of an older Belljar must not be reused
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def _assemble(pyodide: PyodideSet, deno: Path, folder: Path, progress: Progress)
         _pack_kernel(fresh)
         _pack_packages(pyodide, deno, fresh, progress)
         progress("Building the snapshots", 0.6)
-        snapshots, failures = _build_snapshots(deno, fresh, Modules(fresh, main))
+        snapshots, failures = _build_snapshots(deno, fresh, Modules(fresh, main.module, main.late))
         failures += _fill_cache(deno, fresh, snapshots)
         (fresh / "runtime.json").write_text(json.dumps({"snapshots": snapshots, "failures": failures}))
         for path in (fresh, *fresh.rglob("*")):
@@ -155,14 +156,14 @@ def _copy_scripts(pyodide: PyodideSet, deno: Path, folder: Path) -> None:
     shutil.rmtree(sources)
 
 
-def _write_main(pyodide: PyodideSet, folder: Path) -> bytes:
+def _write_main(pyodide: PyodideSet, folder: Path) -> binary.Trimmed:
     """The main module whole, for plain boots and for building; returns what a restore needs of it."""
     whole = binary.extended((pyodide.core / "pyodide.asm.wasm").read_bytes())
     script = (folder / "pyodide.asm.mjs").read_text(encoding="utf-8")
     restored = binary.trimmed(whole, patches.named(script, binary.export_names(whole)))
     (folder / "pyodide.asm.wasm").write_bytes(whole)
     (folder / "late.json").write_text(json.dumps(restored.late))
-    return restored.module
+    return restored
 
 
 def _pack_kernel(folder: Path) -> None:

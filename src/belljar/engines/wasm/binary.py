@@ -19,6 +19,7 @@ from belljar.engines.wasm.encoding import (
     GLOBAL,
     GLOBAL_KIND,
     IMPORT,
+    LINKING,
     MEMORY,
     MEMORY_KIND,
     TABLE,
@@ -28,6 +29,7 @@ from belljar.engines.wasm.encoding import (
     changed,
     count_imports,
     exports_in,
+    globals_in,
     joined,
     longer,
     number,
@@ -38,7 +40,6 @@ from belljar.engines.wasm.encoding import (
 )
 from belljar.errors import StartFailed
 
-LINKING = b"dylink.0"  # the one custom section that Emscripten's loader reads
 REFERENCES = "belljar_references_"  # with a number: the tables of references to JavaScript's objects
 
 MEMORY_IMPORT = text("env") + text("memory") + bytes([MEMORY_KIND, 1, 0, 0x80, 0x80, 0x04])  # of any size
@@ -149,15 +150,12 @@ def _slots(section: bytes) -> dict[int, int]:
 
 def _constants(imports: bytes, section: bytes) -> dict[int, int]:
     """The values of all globals that never change, by number; imported ones come first in counting."""
-    reader, values = Reader(section), {}
-    first = count_imports(imports)[GLOBAL_KIND]
-    for index in range(first, first + reader.number()):
-        _, is_mutable, instruction = reader.byte(), reader.byte(), reader.byte()
-        value = reader.number(signed=True)
-        if instruction != CONSTANT_I32 or reader.byte() != END:
+    values = {}
+    for index, it in enumerate(globals_in(section), count_imports(imports)[GLOBAL_KIND]):
+        if it.constant is None:
             raise StartFailed("the main module of Pyodide has a global that is not a plain number")
-        if not is_mutable:
-            values[index] = value
+        if not it.is_mutable:
+            values[index] = it.constant
     return values
 
 

@@ -15,8 +15,11 @@ CUSTOM, TYPE, IMPORT, FUNCTIONS, TABLE, MEMORY, GLOBAL, EXPORT, START, ELEMENT, 
 ORDER = (CUSTOM, TYPE, IMPORT, FUNCTIONS, TABLE, MEMORY, TAG, GLOBAL, EXPORT, START, ELEMENT, DATA_COUNT, CODE, DATA)
 FUNCTION, TABLE_KIND, MEMORY_KIND, GLOBAL_KIND, TAG_KIND = range(5)  # what an import or an export is
 FUNCREF, EXTERNREF = 0x70, 0x6F
+LINKING = b"dylink.0"  # the custom section that Emscripten's loader reads
 TYPED_REFERENCES = (0x63, 0x64)  # followed by what they refer to
-CONSTANT_I32, END = 0x41, 0x0B
+I32, FUNCTION_TYPE = 0x7F, 0x60
+CONSTANT_I32, CONSTANT_I64, LOCAL_GET, GLOBAL_GET, REF_NULL, END = 0x41, 0x42, 0x20, 0x23, 0xD0, 0x0B
+OTHER_CONSTANTS = {0x43: 4, 0x44: 8}  # bytes that follow: of a float and of a double
 
 Section = tuple[int, bytes]
 
@@ -132,15 +135,29 @@ def exports_in(section: bytes) -> list[Export]:
     return [Export(reader.text().decode(), reader.byte(), reader.number()) for _ in range(reader.number())]
 
 
-def count_imports(section: bytes) -> list[int]:
-    """How many a section of imports has of each kind: they come first wherever these are counted."""
-    reader, counts = Reader(section), [0] * len((FUNCTION, TABLE_KIND, MEMORY_KIND, GLOBAL_KIND, TAG_KIND))
+@dataclass(frozen=True)
+class Import:
+    """Where it is looked up, what it is, and its type as it is written."""
+
+    module: str
+    name: str
+    kind: int
+    type: bytes
+
+    def entry(self) -> bytes:
+        """As it is written."""
+        return text(self.module) + text(self.name) + bytes([self.kind]) + self.type
+
+
+def imports_in(section: bytes) -> list[Import]:
+    """What a section of imports has.
+
+    Raises:
+        StartFailed: when one is of a kind that is not known.
+    """
+    reader, found = Reader(section), []
     for _ in range(reader.number()):
-        reader.text(), reader.text()
-        kind = reader.byte()
-        if kind >= len(counts):
-            raise StartFailed(f"a WebAssembly module imports something of an unknown kind: {kind}")
-        counts[kind] += 1
+        module, name, kind, start = reader.text().decode(), reader.text().decode(), reader.byte(), reader.at
         if kind == FUNCTION:
             reader.number()
         elif kind == TABLE_KIND:
@@ -149,9 +166,69 @@ def count_imports(section: bytes) -> list[int]:
             reader.limits()
         elif kind == GLOBAL_KIND:
             reader.value_type(), reader.byte()
-        else:
+        elif kind == TAG_KIND:
             reader.byte(), reader.number()
-    return counts
+        else:
+            raise StartFailed(f"a WebAssembly module imports something of an unknown kind: {kind}")
+        found.append(Import(module, name, kind, section[start : reader.at]))
+    return found
+
+
+def count_imports(section: bytes) -> list[int]:
+    """How many a section of imports has of each kind: they come first wherever these are counted."""
+    kinds = [it.kind for it in imports_in(section)]
+    return [kinds.count(kind) for kind in (FUNCTION, TABLE_KIND, MEMORY_KIND, GLOBAL_KIND, TAG_KIND)]
+
+
+@dataclass(frozen=True)
+class Global:
+    """One that a module has itself: its type, and the instructions that make its first value, as they are written."""
+
+    kind: bytes
+    value: bytes
+    is_mutable: bool
+
+    @property
+    def constant(self) -> int | None:
+        """Its first value, where that is a plain number."""
+        reader = Reader(self.value)
+        return reader.number(signed=True) if reader.byte() == CONSTANT_I32 else None
+
+    def entry(self) -> bytes:
+        """As it is written."""
+        return self.kind + self.value
+
+
+def globals_in(section: bytes) -> list[Global]:
+    """What a section of globals has.
+
+    Raises:
+        StartFailed: when one is made in a way that is not known.
+    """
+    reader, found = Reader(section), []
+    for _ in range(reader.number()):
+        kind, is_mutable, start = reader.value_type(), reader.byte(), reader.at
+        while (instruction := reader.byte()) != END:
+            if instruction in (CONSTANT_I32, CONSTANT_I64):
+                reader.number(signed=True)
+            elif instruction == GLOBAL_GET:
+                reader.number()
+            elif instruction in OTHER_CONSTANTS:
+                reader.take(OTHER_CONSTANTS[instruction])
+            elif instruction == REF_NULL:
+                reader.number(signed=True)
+            else:
+                raise StartFailed(f"a WebAssembly module has a global that is made in an unknown way: {instruction:#x}")
+        found.append(Global(kind + bytes([is_mutable]), section[start : reader.at], bool(is_mutable)))
+    return found
+
+
+def end_of_locals(body: bytes) -> int:
+    """Where the instructions of a function begin."""
+    reader = Reader(body)
+    for _ in range(reader.number()):
+        reader.number(), reader.value_type()
+    return reader.at
 
 
 def longer(section: bytes | None, entries: Sequence[bytes]) -> bytes:
@@ -167,9 +244,14 @@ def vector(entries: Iterable[bytes]) -> bytes:
     return number(len(items)) + b"".join(items)
 
 
+def sized(body: bytes) -> bytes:
+    """Bytes, and before them how many they are."""
+    return number(len(body)) + body
+
+
 def text(name: str) -> bytes:
     """A name as it is written."""
-    return number(len(name.encode())) + name.encode()
+    return sized(name.encode())
 
 
 def number(value: int) -> bytes:

@@ -43,33 +43,6 @@ _MODULE = [
         "var tableBase=metadata.tableSize?wasmTable.length:0;"
         "tableBase=Module.belljar?.tableBase?.(libName,tableBase,metadata.tableSize)??tableBase;",
     ),
-    # In a replay memory, table and offsets come from the snapshot: no growth, no relocation, no constructors.
-    (
-        "if(metadata.tableSize){wasmTable.grow(metadata.tableSize)}",
-        "if(metadata.tableSize&&!flags.replay){wasmTable.grow(metadata.tableSize)}",
-    ),
-    (
-        "function postInstantiation(module,instance){updateTableMap(tableBase,metadata.tableSize);"
-        "moduleExports=relocateExports(instance.exports,memoryBase);updateGOT(moduleExports);"
-        "if(!flags.allowUndefined){reportUndefinedSymbols()}",
-        "function postInstantiation(module,instance){if(!flags.replay)updateTableMap(tableBase,metadata.tableSize);"
-        "if(flags.replay)Module.belljar.linked(libName,instance.exports,info);"
-        "moduleExports=relocateExports(instance.exports,memoryBase);if(!flags.replay){updateGOT(moduleExports);"
-        "if(!flags.allowUndefined){reportUndefinedSymbols()}}",
-    ),
-    (
-        'var applyRelocs=moduleExports["__wasm_apply_data_relocs"];if(applyRelocs){',
-        'var applyRelocs=moduleExports["__wasm_apply_data_relocs"];if(applyRelocs&&!flags.replay){',
-    ),
-    (
-        'var init=moduleExports["__wasm_call_ctors"];if(init){',
-        'var init=moduleExports["__wasm_call_ctors"];if(init&&!flags.replay){',
-    ),
-    (
-        "for(var needed of metadata.neededDynlibs){needed=findLibraryFS(",
-        "for(var needed of metadata.neededDynlibs){if(flags.replay)"
-        "{Object.assign(localScope,Module.belljar.needed(needed,libName));continue}needed=findLibraryFS(",
-    ),
     # A restore brings the memory, which is being filled.
     (
         "var imports={env:wasmImports,wasi_snapshot_preview1:wasmImports,",
@@ -110,10 +83,6 @@ _MODULE = [
     (
         "API.package_loader.init_loaded_packages()",
         "Module.belljar?.restoreMain||API.package_loader.init_loaded_packages()",
-    ),
-    (
-        'var libData=FS.readFile(f,{encoding:"binary"});',
-        'var libData=Module.belljar?.library?.(f)??FS.readFile(f,{encoding:"binary"});',
     ),
 ]
 _LOADER = [

@@ -19,10 +19,14 @@ from belljar.engines.wasm.encoding import (
     EXPORT,
     FUNCREF,
     FUNCTION,
+    FUNCTION_TYPE,
     FUNCTIONS,
     GLOBAL,
+    GLOBAL_GET,
     GLOBAL_KIND,
+    I32,
     IMPORT,
+    LOCAL_GET,
     MEMORY,
     MEMORY_KIND,
     START,
@@ -35,11 +39,14 @@ from belljar.engines.wasm.encoding import (
     Reader,
     changed,
     count_imports,
+    end_of_locals,
     exports_in,
+    globals_in,
     longer,
     number,
     sections,
     signed,
+    sized,
     text,
     vector,
 )
@@ -49,11 +56,9 @@ HOT = "belljar_hot"  # the namespace that the cold half imports from, and how th
 CALLS = "belljar_calls"  # of a counted module: the table that has the functions that were called
 LOADER = 0  # the slot of the function that loads the cold half, given the number of the module
 
-FUNCTION_TYPE, I32, NOTHING = 0x60, 0x7F, 0x40
+NOTHING = 0x40
 UNREACHABLE, IF, CALL, CALL_INDIRECT, TAIL_CALL, TAIL_CALL_INDIRECT = 0x00, 0x04, 0x10, 0x11, 0x12, 0x13
-LOCAL_GET, GLOBAL_GET, TABLE_GET, TABLE_SET, REF_NULL, REF_IS_NULL, REF_FUNC = 0x20, 0x23, 0x25, 0x26, 0xD0, 0xD1, 0xD2
-OTHER_CONSTANTS = {0x43: 4, 0x44: 8}  # bytes that follow: of a float and of a double
-CONSTANT_I64 = 0x42
+TABLE_GET, TABLE_SET, REF_IS_NULL, REF_FUNC = 0x25, 0x26, 0xD1, 0xD2
 MENTIONS = (CALL, TAIL_CALL, REF_FUNC)  # what is followed by the number of a function
 TO_TABLE, DECLARED = 2, 3  # kinds of elements
 NO_LOCALS = b"\0"
@@ -74,8 +79,8 @@ def counted(module: bytes) -> bytes:
     marked = []
     for k, body in enumerate(its.bodies):
         mark = bytes([CONSTANT_I32]) + signed(k) + bytes([REF_FUNC]) + number(its.imported + k)
-        start = _end_of_locals(body)
-        marked.append(_sized(body[:start] + mark + bytes([TABLE_SET]) + number(table) + body[start:]))
+        start = end_of_locals(body)
+        marked.append(sized(body[:start] + mark + bytes([TABLE_SET]) + number(table) + body[start:]))
     everyone = vector(number(its.imported + k) for k in range(len(its.bodies)))
     return changed(
         module,
@@ -122,7 +127,7 @@ def _hot_half(module: bytes, its: _Anatomy, hot: Sequence[int], slots: Mapping[i
             TABLE: longer(its.parts.get(TABLE), [bytes([FUNCREF, 0]) + number(LOADER + 1 + len(slots))]),
             EXPORT: longer(its.parts.get(EXPORT), [*shared, Export(f"{HOT}_table", TABLE_KIND, table).entry()]),
             ELEMENT: longer(its.parts.get(ELEMENT), [its.elements(table, LOADER + 1, hot)]),
-            CODE: vector(map(_sized, bodies)),
+            CODE: vector(map(sized, bodies)),
         },
     )
 
@@ -144,7 +149,7 @@ def _cold_half(
             IMPORT: longer(its.parts[IMPORT], imports),
             GLOBAL: its.lasting_globals(),
             ELEMENT: vector([its.elements(table, LOADER + 1 + len(hot), cold)]),
-            CODE: vector(map(_sized, bodies)),
+            CODE: vector(map(sized, bodies)),
         },
     )  # fmt: skip
 
@@ -164,7 +169,7 @@ class _Anatomy:
         self._parameters = _parameters(self.parts[TYPE])
         reader = Reader(self.parts[FUNCTIONS])
         self._types_of = [reader.number() for _ in range(reader.number())]
-        self._globals = list(_globals(self.parts.get(GLOBAL, b"\0")))
+        self._globals = globals_in(self.parts.get(GLOBAL, b"\0"))
 
     def check_start(self, called: Collection[int]) -> None:
         """What an instance begins with runs before there is a loader."""
@@ -217,32 +222,7 @@ class _Anatomy:
 
     def lasting_globals(self) -> bytes:
         """The section of those that the cold half has itself."""
-        return vector(written.kind + written.value for written in self._globals[self._count_changing() :])
-
-
-@dataclass(frozen=True)
-class _Global:
-    kind: bytes
-    value: bytes
-    is_mutable: bool
-
-
-def _globals(section: bytes) -> Iterator[_Global]:
-    reader = Reader(section)
-    for _ in range(reader.number()):
-        kind, is_mutable, start = reader.value_type(), reader.byte(), reader.at
-        while (instruction := reader.byte()) != END:
-            if instruction in (CONSTANT_I32, CONSTANT_I64):
-                reader.number(signed=True)
-            elif instruction == GLOBAL_GET:
-                reader.number()
-            elif instruction in OTHER_CONSTANTS:
-                reader.take(OTHER_CONSTANTS[instruction])
-            elif instruction == REF_NULL:
-                reader.number(signed=True)
-            else:
-                raise StartFailed(f"a WebAssembly module has a global that is made in an unknown way: {instruction:#x}")
-        yield _Global(kind + bytes([is_mutable]), section[start : reader.at], bool(is_mutable))
+        return vector(written.entry() for written in self._globals[self._count_changing() :])
 
 
 def _parameters(section: bytes) -> list[int]:
@@ -281,14 +261,3 @@ def _mentioned(body: bytes) -> Iterator[int]:
                 if not more & 0x80:
                     yield value
                     break
-
-
-def _end_of_locals(body: bytes) -> int:
-    reader = Reader(body)
-    for _ in range(reader.number()):
-        reader.number(), reader.value_type()
-    return reader.at
-
-
-def _sized(body: bytes) -> bytes:
-    return number(len(body)) + body

@@ -1,6 +1,6 @@
 /**
- * Builds a snapshot in the runtime folder: `build.js NAME`. Has to be followed by `verify.js`, in a process of its own,
- * before anybody uses it.
+ * Records a snapshot in the runtime folder: `build.js NAME`. Its libraries have to be linked then, by binding.py, and
+ * `verify.js` has to prove it, in a process of its own, before anybody uses it.
  */
 import { boot, openParts } from "./boot.ts";
 import { compileMain, type LibraryPlace } from "./modules.ts";
@@ -21,7 +21,7 @@ const places = snapshot.libraries.map(({ path }): LibraryPlace => {
   return [path, ...placeOf(parts.packages, path.slice(SITE.length + 1))];
 });
 Deno.writeFileSync(`${FOLDER}/${name}.bin`, memory);
-Deno.writeTextFileSync(`${FOLDER}/${name}.json`, JSON.stringify(snapshot));
+Deno.writeTextFileSync(`${FOLDER}/${name}.recorded.json`, JSON.stringify(snapshot));
 Deno.writeTextFileSync(`${FOLDER}/${name}.libraries.json`, JSON.stringify(places));
 console.log(JSON.stringify({ memoryBytes: snapshot.memorySize, libraries: snapshot.libraries.length }));
 Deno.exit(0);

@@ -106,11 +106,8 @@ export interface Hooks {
   memory?: WebAssembly.Memory;
   memoryBase?(library: string, size: number): number | undefined;
   tableBase?(library: string, base: number, size: number): number | undefined;
-  needed?(name: string, by: string): Exports;
-  library?(path: string): WebAssembly.Module | undefined;
   recordMain?(exports: Exports): void;
   restoreMain?(exports: Exports, imports: WebAssembly.Imports): void;
-  linked?(library: string, exports: Exports, imports: WebAssembly.Imports): void;
   recordSlot?(index: number, func: Export): void;
   fixedSlots?: number[];
   offset?(name: string): number | undefined;
@@ -130,12 +127,6 @@ export interface EmscriptenModule {
   freeTableIndexes: number[];
   getMemory(size: number): number;
   newDSO(name: string, handle: undefined, state: string): Library;
-  loadWebAssemblyModule(
-    module: WebAssembly.Module,
-    flags: { replay: true; nodelete: true },
-    name: string,
-    scope: Exports,
-  ): Exports;
   API: {
     config: { BUILD_ID: string };
     serializeHiwireState(): unknown;

@@ -1,33 +1,48 @@
 /**
- * What the main module of a restore no longer exports, and gives when it is asked for: to make all of its 8,500 exports
- * takes longer than to restore the memory. See binary.py for how they got into the table.
+ * What the modules of a restore no longer export, and give when they are asked for: to make all of the main module's 8,500
+ * exports takes longer than to restore the memory. See binary.py and binding.py for how they got into the table.
  */
 import type { Exports } from "./emscripten.ts";
+import { FOLDER } from "./places.ts";
 
 /** The slots of functions, and the places of data. */
-interface Late {
+export interface Late {
   functions: Record<string, number>;
   data: Record<string, number>;
 }
 
+/** `NAME.late.json`: the same of a snapshot's libraries by path, and all names that were given a place while it was made. */
+export interface LateOfSnapshot {
+  offsets: Record<string, number>;
+  libraries: Record<string, Late>;
+}
+
+/** What a file of the runtime folder says. It is read now, and parsed when somebody asks. */
+export function lazily<T>(name: string): () => T {
+  const text = Deno.readTextFileSync(`${FOLDER}/${name}`);
+  let parsed: T | undefined;
+  return () => parsed ??= JSON.parse(text) as T;
+}
+
 /** Those names. The text that tells them is not even parsed before somebody asks. */
 export class LateNames {
-  #text: string;
-  #slots?: Map<string, number>;
-  #places = new Map<string, number>();
+  #tell: () => Late;
+  #told?: { slots: Map<string, number>; places: Map<string, number> };
 
-  constructor(text: string) {
-    this.#text = text;
+  constructor(tell: () => Late) {
+    this.#tell = tell;
+  }
+
+  get #names() {
+    if (this.#told) return this.#told;
+    const { functions, data } = this.#tell();
+    return this.#told = { slots: new Map(Object.entries(functions)), places: new Map(Object.entries(data)) };
   }
 
   /** What a library that refers to the name is given: a slot of the table or a place in memory. */
   offset(name: string): number | undefined {
-    if (!this.#slots) {
-      const late: Late = JSON.parse(this.#text);
-      this.#slots = new Map(Object.entries(late.functions));
-      this.#places = new Map(Object.entries(late.data));
-    }
-    return this.#slots.get(name) ?? this.#places.get(name);
+    const { slots, places } = this.#names;
+    return slots.get(name) ?? places.get(name);
   }
 
   /** Let look-ups find them among what libraries can import. */
@@ -35,7 +50,8 @@ export class LateNames {
     const find = (name: string | symbol) => {
       const offset = typeof name === "string" ? this.offset(name) : undefined;
       if (offset === undefined) return undefined;
-      return this.#slots!.has(name as string) ? table.get(offset) : new WebAssembly.Global({ value: "i32" }, offset);
+      const isFunction = this.#names.slots.has(name as string);
+      return isFunction ? table.get(offset) : new WebAssembly.Global({ value: "i32" }, offset);
     };
     const has = (_: Exports, name: string | symbol) => typeof name === "string" && this.offset(name) !== undefined;
     const get = (_: Exports, name: string | symbol) => {
@@ -43,7 +59,11 @@ export class LateNames {
       if (found) known[name as string] = found;
       return found;
     };
-    Object.setPrototypeOf(known, new Proxy(Object.create(null), { get, has }));
+    // Whoever goes through all names, to make a library's known to everybody, finds these, too.
+    const ownKeys = () => [...this.#names.slots.keys(), ...this.#names.places.keys()];
+    const getOwnPropertyDescriptor = (_: Exports, name: string | symbol) =>
+      has(_, name) ? { value: find(name), enumerable: true, configurable: true } : undefined;
+    Object.setPrototypeOf(known, new Proxy(Object.create(null), { get, has, ownKeys, getOwnPropertyDescriptor }));
   }
 }
 

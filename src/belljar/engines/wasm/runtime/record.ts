@@ -1,24 +1,23 @@
 /** Watches how a module is linked while it boots and imports, and writes all of it down. Refuses what it cannot explain. */
 import { adapterModule } from "./adapter.ts";
 import type { EmscriptenModule, Export, Exports, Hooks } from "./emscripten.ts";
-import { LateNames, type References, referenceTables } from "./late.ts";
-import { FOLDER } from "./places.ts";
+import { type Late, LateNames, lazily, type References, referenceTables } from "./late.ts";
 import {
-  type LinkedLibrary,
   memoryDigest,
   type PageRun,
+  type Recorded,
+  type RecordedLibrary,
   type ReferenceTable,
-  type Snapshot,
   tableDigest,
 } from "./snapshot.ts";
 
-type Slots = Pick<Snapshot, "librarySlots" | "scriptSlots" | "fixedSlots">;
+type Slots = Pick<Recorded, "librarySlots" | "scriptSlots" | "fixedSlots">;
 
 const PAGE = 4096, WORDS = PAGE / 8;
 const SMALL_GAP = 1 << 20; // reading zeros is cheaper than another read
 
 export class Recorder {
-  #libraries: LinkedLibrary[] = [];
+  #libraries: RecordedLibrary[] = [];
   #slots: [number, Export][] = [];
   #referenceTables: ReferenceTable[] = [];
   #tableStart = 0;
@@ -59,12 +58,12 @@ export class Recorder {
   }
 
   /** Everything that a restore needs. */
-  async snapshot(): Promise<{ snapshot: Snapshot; memory: Uint8Array }> {
+  async snapshot(): Promise<{ snapshot: Recorded; memory: Uint8Array }> {
     const module = this.#module, { LDSO, FS } = module;
     const slots = this.#explainSlots();
     const named = Object.entries(LDSO.loadedLibsByHandle).filter(([handle]) => handle !== "0");
     const open = FS.streams.filter((stream) => stream && stream.fd > 2).map((stream) => stream!);
-    const snapshot: Snapshot = {
+    const snapshot: Recorded = {
       buildId: module.API.config.BUILD_ID,
       tableStart: this.#tableStart,
       tableLength: module.wasmTable.length,
@@ -78,7 +77,7 @@ export class Recorder {
       references: module.API.serializeHiwireState(),
       referenceTables: this.#referenceTables,
       memorySize: module.HEAPU8.length,
-      ...this.#usedPages(),
+      pages: this.#usedPages(),
       memoryDigest: await memoryDigest(module.HEAPU8),
       tableDigest: await tableDigest(module.wasmTable, slots.scriptSlots),
     };
@@ -86,7 +85,7 @@ export class Recorder {
   }
 
   #offsets(): Record<string, number> {
-    const late = new LateNames(Deno.readTextFileSync(`${FOLDER}/late.json`));
+    const late = new LateNames(lazily<Late>("late.json"));
     const all = Object.entries(this.#module.GOT).map(([name, global]) => [name, global.value]);
     return Object.fromEntries(all.filter(([name, offset]) => late.offset(name) !== offset));
   }
@@ -117,25 +116,19 @@ export class Recorder {
   }
 
   /** Which pages are not zero: in a restore nothing is in the memory before them. */
-  #usedPages(): Pick<Snapshot, "pages" | "libraryPages"> {
-    const words = new BigUint64Array(this.#module.HEAPU8.buffer), pages: PageRun[] = [], libraryPages: PageRun[] = [];
-    const ofLibraries = new Uint8Array(words.length / WORDS);
-    for (const { memory, memorySize } of this.#libraries) {
-      ofLibraries.fill(1, Math.floor(memory / PAGE), Math.ceil((memory + memorySize) / PAGE));
+  #usedPages(): PageRun[] {
+    const words = new BigUint64Array(this.#module.HEAPU8.buffer), pages: PageRun[] = [];
+    for (let page = 0; page < words.length / WORDS; page++) {
+      if (words.subarray(page * WORDS, (page + 1) * WORDS).some((word) => word !== 0n)) append(pages, page * PAGE);
     }
-    for (let page = 0; page < ofLibraries.length; page++) {
-      if (words.subarray(page * WORDS, (page + 1) * WORDS).every((word) => word === 0n)) continue;
-      append(pages, page * PAGE, SMALL_GAP);
-      if (ofLibraries[page]) append(libraryPages, page * PAGE, 0);
-    }
-    return { pages, libraryPages };
+    return pages;
   }
 }
 
-/** One page more: part of the last run, when there is no more than a gap between them. */
-function append(runs: PageRun[], start: number, gap: number): void {
+/** One page more: part of the last run, when there is no more than a small gap between them. */
+function append(runs: PageRun[], start: number): void {
   const last = runs.at(-1);
-  if (last && start - (last[0] + last[1]) <= gap) last[1] = start + PAGE - last[0];
+  if (last && start - (last[0] + last[1]) <= SMALL_GAP) last[1] = start + PAGE - last[0];
   else runs.push([start, PAGE]);
 }
 

@@ -1,26 +1,27 @@
 /** Boots from a snapshot: puts the memory back as it was, and links the same libraries at the same places. */
 import { boot, type Parts } from "./boot.ts";
 import { ColdHalves } from "./cold.ts";
-import type { EmscriptenModule, Exports, Hooks, Pyodide } from "./emscripten.ts";
-import { LateNames, referenceTables } from "./late.ts";
+import type { EmscriptenModule, Exports, Hooks, Library, Pyodide } from "./emscripten.ts";
+import { type Late, LateNames, type LateOfSnapshot, lazily, referenceTables } from "./late.ts";
 import type { Libraries, Modules } from "./modules.ts";
 import { FOLDER } from "./places.ts";
 import type { PageRun, Snapshot } from "./snapshot.ts";
 
-const LIBRARIES = "belljar-libraries", WASM_PAGE = 65536, MOST_PAGES = 65536;
+const LIBRARIES = "belljar-libraries", MAIN = "belljar_main", WASM_PAGE = 65536, MOST_PAGES = 65536;
 
 export type Look = (module: EmscriptenModule) => void;
 
 /** A snapshot that is being restored: its description is read, and its memory is filled in the background. */
 export interface Opened {
   snapshot: Snapshot;
+  /** What the main module has, and the snapshot beside it. */
   late: LateNames;
+  known: () => LateOfSnapshot;
   cold: ColdHalves;
   memory: WebAssembly.Memory;
   /** When the data of the main module is there. */
   begun: Promise<void>;
   filled: Promise<unknown>;
-  file: Deno.FsFile;
 }
 
 /** Open a snapshot of the runtime folder. */
@@ -30,24 +31,25 @@ export function openSnapshot(name: string): Opened {
   const fills = snapshot.pages.map((run) => fill(new Uint8Array(memory.buffer), run, Deno.openSync(path)));
   return {
     snapshot,
-    late: new LateNames(Deno.readTextFileSync(`${FOLDER}/late.json`)),
+    late: new LateNames(lazily<Late>("late.json")),
+    known: lazily<LateOfSnapshot>(`${name}.late.json`),
     cold: new ColdHalves(name),
     memory,
     begun: fills[0],
     filled: Promise.all(fills),
-    file: Deno.openSync(path),
   };
 }
 
 /** Restore; `look` sees the module when all of it is back and nothing has run yet. */
 export async function restore(parts: Parts, opened: Opened, modules: Modules, look?: Look): Promise<Pyodide> {
-  const { snapshot, file } = opened, { promise: failed, reject } = Promise.withResolvers<never>();
+  const { snapshot } = opened, { promise: failed, reject } = Promise.withResolvers<never>();
   const [main] = await Promise.all([modules.main, opened.begun]); // Pyodide looks up the version of Python before it links
   const booted = boot(parts, main, (module) => {
-    const hooks = module.belljar = hooksOf(module, opened);
-    hooks.memory = opened.memory;
+    const hooks = module.belljar = hooksOf(opened);
+    let env: WebAssembly.ModuleImports;
     hooks.restoreMain = (main, imports) => {
       try {
+        env = imports.env;
         opened.cold.expect(0, main, imports);
         restoreMain(module, opened, main);
       } catch (failure) {
@@ -56,11 +58,7 @@ export async function restore(parts: Parts, opened: Opened, modules: Modules, lo
       }
     };
     const link = ([libraries]: [Libraries, unknown]) => {
-      hooks.library = (path) => libraries.get(path);
-      relink(module, snapshot, libraries);
-      fillAgain(module.HEAPU8, snapshot.libraryPages, file);
-      delete hooks.memoryBase; // from here on libraries are loaded as ever
-      delete hooks.tableBase;
+      relink(module, opened, libraries, env);
       module.API.restoreSnapshot = () => {
         reopen(module, snapshot);
         look?.(module);
@@ -74,7 +72,6 @@ export async function restore(parts: Parts, opened: Opened, modules: Modules, lo
     });
   }, { _loadSnapshot: new Uint8Array(16) });
   const { py, module } = await Promise.race([booted, failed]);
-  file.close();
   module.belljar = { offset: module.belljar?.offset };
   return py;
 }
@@ -87,28 +84,9 @@ function emptyMemory(size: number): WebAssembly.Memory {
   }
 }
 
-function hooksOf(module: EmscriptenModule, { snapshot, late, cold }: Opened): Hooks {
-  const byPath = new Map(snapshot.libraries.map((library) => [library.path, library]));
-  const offsets: Record<string, number> = Object.setPrototypeOf(snapshot.offsets, null);
-  const recorded = (path: string, kind: "memory" | "table", size: number): number => {
-    const library = byPath.get(path);
-    if (library?.[`${kind}Size`] !== size) throw new Error(`${path} is not the library of the snapshot`);
-    return library[kind];
-  };
-  return {
-    memoryBase: (path, size) => recorded(path, "memory", size),
-    tableBase: (path, _, size) => recorded(path, "table", size),
-    needed(name, by) {
-      const found = snapshot.libraries.filter(({ path }) => path.endsWith(`/${name}`));
-      if (found.length !== 1) throw new Error(`${by} needs ${name}, of which the snapshot has ${found.length}`);
-      return module.LDSO.loadedLibsByName[found[0].path].exports;
-    },
-    linked(path, exports, imports) {
-      cold.expect(1 + snapshot.libraries.findIndex((library) => library.path === path), exports, imports);
-    },
-    fixedSlots: [...snapshot.fixedSlots],
-    offset: (name) => offsets[name] ?? late.offset(name),
-  };
+function hooksOf({ snapshot, late, known, memory }: Opened): Hooks {
+  const offset = (name: string) => Object.hasOwn(known().offsets, name) ? known().offsets[name] : late.offset(name);
+  return { memory, fixedSlots: [...snapshot.fixedSlots], offset };
 }
 
 /** Right after the main instance is there: what its constructors would have made outside of the memory. */
@@ -134,18 +112,23 @@ function fillTable(module: EmscriptenModule, snapshot: Snapshot, known: Exports)
   snapshot.scriptSlots.forEach(([index], k) => table.set(index, exports[k] as CallableFunction));
 }
 
-function relink(module: EmscriptenModule, snapshot: Snapshot, compiled: Libraries): void {
+/** Instantiate the libraries, which are linked already: only functions are still handed over. */
+function relink(module: EmscriptenModule, opened: Opened, compiled: Libraries, env: WebAssembly.ModuleImports): void {
+  const { snapshot, known, cold } = opened, { LDSO, wasmTable } = module;
   if (module.API.config.BUILD_ID !== snapshot.buildId) throw new Error("the snapshot is of another build of Pyodide");
-  const { LDSO, wasmTable } = module;
-  for (const { path } of snapshot.libraries) {
+  const main: WebAssembly.ModuleImports = {};
+  for (const slot of snapshot.mainSlots) main[slot] = wasmTable.get(slot)!;
+  snapshot.libraries.forEach(({ path, asked, given }, k) => {
     const library = module.newDSO(path, undefined, "loading");
+    const imports: Record<string, WebAssembly.ModuleImports> = { [MAIN]: main, env: { ...given } };
+    for (const name of asked) imports.env[name] = name in env ? env[name] : later(library, name);
+    const { exports } = new WebAssembly.Instance(compiled.get(path)!, imports);
+    cold.expect(1 + k, exports, imports);
     library.refcount = Infinity;
     library.global = false;
-    library.exports = module.loadWebAssemblyModule(compiled.get(path)!, { replay: true, nodelete: true }, path, {});
-  }
-  for (const [index, path, name] of snapshot.librarySlots) {
-    wasmTable.set(index, LDSO.loadedLibsByName[path].exports[name]);
-  }
+    library.exports = { ...exports };
+    new LateNames(() => known().libraries[path]).offer(library.exports, wasmTable);
+  });
   for (const [handle, path] of snapshot.handles) LDSO.loadedLibsByHandle[handle] = LDSO.loadedLibsByName[path];
   module.freeTableIndexes.push(...snapshot.freeSlots);
   if (module.belljar?.fixedSlots?.length || wasmTable.length !== snapshot.tableLength) {
@@ -153,19 +136,17 @@ function relink(module: EmscriptenModule, snapshot: Snapshot, compiled: Librarie
   }
 }
 
+/** A function of the library itself that it imports; there is none before there is an instance. */
+function later(library: Library, name: string): CallableFunction {
+  let found: CallableFunction | undefined;
+  return (...args: unknown[]) => (found ??= library.exports[name] as CallableFunction)(...args);
+}
+
 /** By another thread. The memory is all zero before, as nothing has run yet and the modules bring no data. */
 async function fill(heap: Uint8Array, [start, length]: PageRun, file: Deno.FsFile): Promise<void> {
   file.seekSync(start, Deno.SeekMode.Start);
   for (let done = 0; done < length;) done += counted(await file.read(heap.subarray(start + done, start + length)));
   file.close();
-}
-
-/** The pages of libraries, when they are linked: that makes zero of what they expect to be. */
-function fillAgain(heap: Uint8Array, runs: PageRun[], file: Deno.FsFile): void {
-  for (const [start, length] of runs) {
-    file.seekSync(start, Deno.SeekMode.Start);
-    for (let done = 0; done < length;) done += counted(file.readSync(heap.subarray(start + done, start + length)));
-  }
 }
 
 function counted(bytes: number | null): number {

@@ -1,7 +1,7 @@
 /** The form of a snapshot: `name.json` says how the module was linked, `name.bin` is its memory. */
 
 /** A library in the order in which it was loaded, with the places that its data and its functions got. */
-export interface LinkedLibrary {
+export interface RecordedLibrary {
   path: string;
   memory: number;
   memorySize: number;
@@ -25,21 +25,36 @@ export interface ReferenceTable {
   maps: number[];
 }
 
+/** What is left to do for a library that is linked ahead: what it asks for by name, and the addresses it is given. */
+export interface Link {
+  path: string;
+  asked: string[];
+  given: Record<string, number>;
+}
+
+/** What is recorded, and no longer needed when the libraries are linked ahead; see binding.py. */
+export interface Recorded extends Omit<Snapshot, "libraries" | "mainSlots"> {
+  libraries: RecordedLibrary[];
+  /** Slots of the table that were handed out to functions of libraries. */
+  librarySlots: [index: number, library: string, name: string][];
+  /** By name: slots of the table and places in memory that libraries refer to, without the main module's own. */
+  offsets: Record<string, number>;
+}
+
 export interface Snapshot {
   buildId: string;
   /** Length of the function table before the first library, and in the end. */
   tableStart: number;
   tableLength: number;
-  libraries: LinkedLibrary[];
-  /** Slots of the table that were handed out one by one: to functions of libraries and of JavaScript. */
-  librarySlots: [index: number, library: string, name: string][];
+  libraries: Link[];
+  /** Where in the table the functions are that libraries import from the main module. */
+  mainSlots: number[];
+  /** Slots of the table that were handed out one by one to functions of JavaScript. */
   scriptSlots: [index: number, name: string, signature: string][];
   fixedSlots: number[];
   freeSlots: number[];
   /** One small module, in base64, that makes WebAssembly functions of all the JavaScript ones. */
   adapter: string;
-  /** By name: slots of the table and places in memory that libraries refer to, without the main module's own. */
-  offsets: Record<string, number>;
   handles: [handle: number, library: string][];
   files: OpenFile[];
   references: unknown;
@@ -48,8 +63,6 @@ export interface Snapshot {
   memorySize: number;
   /** Few runs, which have all pages that are not zero. */
   pages: PageRun[];
-  /** Those of them that are the libraries'. */
-  libraryPages: PageRun[];
   /** SHA-256 of the whole memory and of the names in the table; checked once, when the snapshot is built. */
   memoryDigest: string;
   tableDigest: string;
