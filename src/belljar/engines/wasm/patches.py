@@ -80,6 +80,27 @@ _MODULE = [
         "functionsInTableMap.set(func,ret);return ret};var updateGOT",
         "functionsInTableMap.set(func,ret);Module.belljar?.recordSlot?.(ret,func);return ret};var updateGOT",
     ),
+    # In a restore, what is imported, compiled and run here has been: modules are where Python keeps them.
+    (
+        'let[r,n]=API.rawRun("import _pyodide_core");r&&API.fatal_loading_error(`Failed to import _pyodide_core\\n`,n),'
+        'API.runPythonInternal_dict=API._pyodide._base.eval_code("{}"),'
+        'API.importlib=API.runPythonInternal("import importlib; importlib");let o=API.importlib.import_module;'
+        'API.sys=o("sys"),API.os=o("os");let i=API.runPythonInternal("import __main__; __main__.__dict__"),'
+        's=API.runPythonInternal("import builtins; builtins.__dict__");',
+        "let o,i,s;if(t){let kept=API._pyodide._importhook.sys.modules;o=name=>kept.get(name),"
+        'API.importlib=o("importlib"),i=o("__main__").__dict__,s=o("builtins").__dict__,API.runPythonInternal_dict=s.get("dict")()}'
+        'else{let[r,n]=API.rawRun("import _pyodide_core");'
+        "r&&API.fatal_loading_error(`Failed to import _pyodide_core\\n`,n);"
+        'API.runPythonInternal_dict=API._pyodide._base.eval_code("{}"),'
+        'API.importlib=API.runPythonInternal("import importlib; importlib"),o=API.importlib.import_module,'
+        'i=API.runPythonInternal("import __main__; __main__.__dict__"),'
+        's=API.runPythonInternal("import builtins; builtins.__dict__")}'
+        'API.sys=o("sys"),API.os=o("os");',
+    ),
+    (
+        'API.os.environ.__setitem__("LD_LIBRARY_PATH",API.defaultLdLibraryPath.join(":"))',
+        't||API.os.environ.__setitem__("LD_LIBRARY_PATH",API.defaultLdLibraryPath.join(":"))',
+    ),
     (
         "API.package_loader.init_loaded_packages()",
         "Module.belljar?.restoreMain||API.package_loader.init_loaded_packages()",
