@@ -121,7 +121,7 @@ function relink(module: EmscriptenModule, opened: Opened, compiled: Libraries, e
   snapshot.libraries.forEach(({ path, asked, given }, k) => {
     const library = module.newDSO(path, undefined, "loading");
     const imports: Record<string, WebAssembly.ModuleImports> = { [MAIN]: main, env: { ...given } };
-    for (const name of asked) imports.env[name] = name in env ? env[name] : later(library, name);
+    for (const name of asked) imports.env[name] = Object.hasOwn(env, name) ? env[name] : later(library, name);
     const { exports } = new WebAssembly.Instance(compiled.get(path)!, imports);
     cold.expect(1 + k, exports, imports);
     library.refcount = Infinity;
