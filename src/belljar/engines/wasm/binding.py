@@ -53,7 +53,7 @@ ADDRESSES = ("GOT.mem", "GOT.func")  # the namespaces of globals that are addres
 ONLY_AT_FIRST = ("__wasm_call_ctors", "__wasm_apply_data_relocs")  # what they would do is in the snapshot
 SIZES = 1  # the part of what the loader is told that has sizes
 
-LOCAL_TEE, GLOBAL_SET, ADD, MEMORY_FILL = 0x22, 0x24, 0x6A, b"\xfc\x0b\0"
+LOCAL_TEE, GLOBAL_SET, ADD, BULK, MEMORY_FILL = 0x22, 0x24, 0x6A, 0xFC, b"\x0b\0"
 NOTHING = bytes([0, END])  # the body of a function that does nothing
 
 
@@ -193,29 +193,35 @@ def _by_slot(it: Import, slots: Mapping[str, int]) -> Import:
 
 def _carried_out(body: bytes, known: Mapping[int, int]) -> dict[int, int]:
     """The globals that the first function of a library sets. It also clears memory, which the snapshot fills."""
+    try:
+        return dict(_set_by(body, known))
+    except (KeyError, IndexError):
+        raise StartFailed("a library of Pyodide's begins with a function that counts on what is not known") from None
+
+
+def _set_by(body: bytes, known: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+    """The numbers and values of globals, in order. There are no jumps in such a function."""
     reader = Reader(body)
     reader.take(end_of_locals(body))
     stack: list[int] = []
     local: dict[int, int] = {}
-    made: dict[int, int] = {}
     while (instruction := reader.byte()) != END:
         if instruction == CONSTANT_I32:
             stack.append(reader.number(signed=True))
         elif instruction == GLOBAL_GET:
             stack.append(known[reader.number()])
         elif instruction == GLOBAL_SET:
-            made[reader.number()] = stack.pop()
+            yield reader.number(), stack.pop()
         elif instruction == LOCAL_GET:
             stack.append(local[reader.number()])
         elif instruction == LOCAL_TEE:
             local[reader.number()] = stack[-1]
         elif instruction == ADD:
             stack.append(stack.pop() + stack.pop())
-        elif bytes([instruction]) + reader.take(2) == MEMORY_FILL:
+        elif instruction == BULK and reader.take(2) == MEMORY_FILL:
             del stack[-3:]
         else:
             raise StartFailed(f"a library of Pyodide's begins with something that is not known: {instruction:#x}")
-    return made
 
 
 def _data(exports: Sequence[Export], own: Sequence[Global], first: int, base: int) -> Iterator[tuple[str, int]]:
