@@ -7,8 +7,9 @@ import sys
 from belljar_kernel import codec
 from belljar_kernel.genuine import class_attribute, is_exactly, is_kind_of
 from belljar_kernel.slots import is_exact
+from belljar_kernel.tables import TABLE, data_of, rendered
 from belljar_kernel.tracebacks import cap
-from belljar_kernel.value import NotPlainError, plain, records_of
+from belljar_kernel.value import NotPlainError, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
     Bundle = dict[str, Any]
 
-TABLE = "application/vnd.belljar.table+json"
-NOTEBOOK_COLUMNS = 20
 TEXT_CHARS = 64 * 1024
 HTML_CHARS = 2 * 1024 * 1024
 _BINARY = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf")
@@ -101,6 +100,8 @@ def _rich(value: object) -> tuple[Bundle, Bundle]:
     data: Bundle = {}
     metadata: Bundle = {}
     _merge(_call(value, "_repr_mimebundle_", include=None, exclude=None), data, metadata)
+    for mime, content in checked(rendered(value)).items():
+        data.setdefault(mime, content)
     for method, mime in _METHODS:
         if mime not in data and not (mime == "image/jpeg" and "image/png" in data):
             answer = _call(value, method)
@@ -143,9 +144,9 @@ def _call(value: object, method: str, **arguments: object) -> Any:
 def _special(value: Any) -> Bundle:
     try:
         if is_exactly(value, "pandas", "DataFrame"):
-            return checked({TABLE: table_of(value)})
+            return checked({TABLE: data_of(value)})
         if is_exactly(value, "pandas", "Series"):
-            return checked({TABLE: table_of(value.to_frame("value" if value.name is None else value.name))})
+            return checked({TABLE: data_of(value.to_frame("value" if value.name is None else value.name))})
         if is_kind_of(value, "plotly.basedatatypes", "BaseFigure"):
             return checked({"application/vnd.plotly.v1+json": value.to_json()})
         if "altair" in sys.modules and class_attribute(value, "to_dict") and _is_altair(value):
@@ -153,23 +154,6 @@ def _special(value: Any) -> Bundle:
     except Exception:
         pass
     return {}
-
-
-def table_of(frame: Any) -> Bundle:
-    """A DataFrame as data: its shape, columns and first rows."""
-    rows, columns = frame.shape
-    return {
-        "shape": [int(rows), int(columns)],
-        "columns": [str(name) for name in frame.columns],
-        "dtypes": [str(dtype) for dtype in frame.dtypes],
-        "records": records_of(frame),
-    }
-
-
-def patch_pandas(pandas: Any) -> None:
-    """Show tables as in a notebook: to fit each to a terminal, as pandas does without IPython, takes thrice as long."""
-    if pandas.get_option("display.max_columns") == 0:
-        pandas.set_option("display.max_columns", NOTEBOOK_COLUMNS)
 
 
 def records_in(data: Bundle) -> list[dict[str, Any]] | None:

@@ -12,7 +12,6 @@ from belljar_kernel.denials import Denials
 from belljar_kernel.display import RESULTS_BYTES, Display, Results
 from belljar_kernel.execute import Session
 from belljar_kernel.figures import Figures
-from belljar_kernel.formats import patch_pandas
 from belljar_kernel.images import patch_pillow, patch_plotly
 from belljar_kernel.imports import ImportWatch
 from belljar_kernel.interrupts import Interrupts
@@ -21,6 +20,7 @@ from belljar_kernel.run import Run
 from belljar_kernel.shield import Shield
 from belljar_kernel.streams import EventStreams, Streams
 from belljar_kernel.surroundings import Surroundings
+from belljar_kernel.tables import patch_pandas
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,0 +1,97 @@
+"""A table arrives as pandas itself would show it, whatever way of showing was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.engines import required
+
+from belljar import Sandbox
+
+SET_UP = """
+import numpy as np, pandas as pd
+def shown(frame, **options):
+    from belljar_kernel import formats, tables
+    options = {"display.precision": 6, **{name.replace("__", "."): value for name, value in options.items()}}
+    with pd.option_context(*[part for pair in options.items() for part in pair]):
+        made, told = tables.rendered(frame), formats.bundle_of(frame)[0]
+        assert (told["text/plain"], told.get("text/html")) == (repr(frame), frame._repr_html_()), options
+    return bool(made)
+dates = pd.date_range("2024-01-31", periods=3, freq="ME")
+"""
+FRAMES = [
+    "pd.DataFrame({'a': [1, 2, 3, 4], 'b': [0.5, 1.5, None, 3.5]}).describe()",
+    "pd.DataFrame()",
+    "pd.DataFrame(columns=['a', 'b'])",
+    "pd.DataFrame({'x': range(200), 'y': [n / 7 for n in range(200)]})",
+    "pd.DataFrame({f'c{n}': [n, -n * 1e9] for n in range(40)})",
+    "pd.DataFrame(np.arange(10_000).reshape(100, 100) / 3)",
+    "pd.DataFrame({'when': dates, 'kind': pd.Categorical(['a', 'b', 'a']), 'ok': [True, None, False]}, index=dates)",
+    "pd.DataFrame({'text': ['x' * 200, '<b>&\\n', 'ü 漢字 😀']})",
+    "pd.DataFrame({('a', 'x'): [1, 2], ('a', 'y'): [3, 4]}, index=pd.MultiIndex.from_tuples([('p', 1), ('p', 2)]))",
+    "pd.DataFrame([[1, 2], [3, 4]], columns=['same', 'same']).rename_axis('rows').rename_axis('columns', axis=1)",
+    "pd.DataFrame({'o': [[1, 2], {'a': 1}, None], 'c': [1 + 2j, 0j, -1j], 't': pd.to_timedelta([1, 2, 3], 'h')})",
+    "pd.DataFrame({'i': pd.array([1, None], 'Int64'), 's': pd.array(['a', None], 'string')})",
+]
+OPTIONS = [
+    "display__precision=2",
+    "display__max_columns=4, display__max_rows=6",
+    "display__width=40",
+    "display__expand_frame_repr=False",
+    "display__max_colwidth=None",
+    "display__show_dimensions=True",
+    "display__html__border=0, display__colheader_justify='left'",
+    "display__multi_sparse=False",
+]
+OTHERWISE = [
+    "display__max_columns=0",
+    "display__notebook_repr_html=False",
+    "display__large_repr='info', display__max_rows=2",
+    "display__float_format='{:.1f}!'.format",
+]
+
+
+@pytest.fixture(scope="module", params=["native", "wasm"])
+def tables(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    with required():
+        sandbox = Sandbox(request.param)
+    with sandbox:
+        assert sandbox.run(SET_UP).error is None
+        yield sandbox
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_text_and_html_are_those_of_pandas(tables: Sandbox, frame: str):
+    ran = tables.run(f"shown({frame})")
+    assert ran.error is None, ran.error
+    assert ran.value is True, "made of the same cells"
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_options_are_kept(tables: Sandbox, options: str):
+    ran = tables.run(f"[shown(frame, {options}) for frame in ({', '.join(FRAMES[:6])})]")
+    assert ran.error is None, ran.error
+    assert ran.value == [True] * 6
+
+
+@pytest.mark.parametrize("options", OTHERWISE)
+def test_other_ways_to_show_are_left_to_pandas(tables: Sandbox, options: str):
+    ran = tables.run(f"shown({FRAMES[0]}, {options})")
+    assert ran.error is None, ran.error
+    assert ran.value is False
+
+
+def test_whoever_changes_how_tables_are_shown_is_heard(tables: Sandbox):
+    change = "pd.DataFrame._repr_html_, own = lambda self: '<i>mine</i>', pd.DataFrame._repr_html_"
+    ran = tables.run(f"{change}\n{FRAMES[0]}")
+    assert ran.results[-1].html == "<i>mine</i>"
+    assert tables.run(f"pd.DataFrame._repr_html_ = own\n{FRAMES[0]}").results[-1].html.startswith("<div>")
+    subclass = "class Mine(pd.DataFrame):\n    def __repr__(self):\n        return 'mine'\nMine({'a': [1]})"
+    assert tables.run(subclass).results[-1].text == "mine"
+
+
+def test_a_cell_that_cannot_be_shown_is_the_codes_error(tables: Sandbox):
+    code = "class Cell:\n    def __repr__(self):\n        raise KeyError('no')\n    __str__ = __repr__\npd.DataFrame({'a': [Cell()]})"
+    assert tables.run(code).error.name == "KeyError"
+    assert tables.run("pd.DataFrame({'a': [1]})").error is None
