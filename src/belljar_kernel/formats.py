@@ -100,10 +100,11 @@ def _rich(value: object) -> tuple[Bundle, Bundle]:
     data: Bundle = {}
     metadata: Bundle = {}
     _merge(_call(value, "_repr_mimebundle_", include=None, exclude=None), data, metadata)
-    for mime, content in checked(rendered(value)).items():
+    shown = rendered(value)
+    for mime, content in checked(shown).items():
         data.setdefault(mime, content)
     for method, mime in _METHODS:
-        if mime not in data and not (mime == "image/jpeg" and "image/png" in data):
+        if mime not in data and mime not in shown and not (mime == "image/jpeg" and "image/png" in data):
             answer = _call(value, method)
             if type(answer) is tuple and len(answer) == 2:
                 answer, extra = answer

@@ -16,7 +16,8 @@ def shown(frame, **options):
     options = {"display.precision": 6, **{name.replace("__", "."): value for name, value in options.items()}}
     with pd.option_context(*[part for pair in options.items() for part in pair]):
         made, told = tables.rendered(frame), formats.bundle_of(frame)[0]
-        assert (told["text/plain"], told.get("text/html")) == (repr(frame), frame._repr_html_()), options
+        text = formats.cap(repr(frame), formats.TEXT_CHARS)
+        assert (told["text/plain"], told.get("text/html")) == (text, frame._repr_html_()), options
     return bool(made)
 dates = pd.date_range("2024-01-31", periods=3, freq="ME")
 """
@@ -35,6 +36,7 @@ FRAMES = [
     "pd.DataFrame({'i': pd.array([1, None], 'Int64'), 's': pd.array(['a', None], 'string')})",
 ]
 OPTIONS = [
+    "display__max_columns=None, display__max_rows=None",
     "display__precision=2",
     "display__max_columns=4, display__max_rows=6",
     "display__width=40",
@@ -87,6 +89,8 @@ def test_whoever_changes_how_tables_are_shown_is_heard(tables: Sandbox):
     ran = tables.run(f"{change}\n{FRAMES[0]}")
     assert ran.results[-1].html == "<i>mine</i>"
     assert tables.run(f"pd.DataFrame._repr_html_ = own\n{FRAMES[0]}").results[-1].html.startswith("<div>")
+    own = f"frame = {FRAMES[0]}\nframe._repr_html_ = lambda: '<i>own</i>'\nframe"
+    assert tables.run(f"import warnings\nwarnings.simplefilter('ignore')\n{own}").results[-1].html == "<i>own</i>"
     subclass = "class Mine(pd.DataFrame):\n    def __repr__(self):\n        return 'mine'\nMine({'a': [1]})"
     assert tables.run(subclass).results[-1].text == "mine"
 

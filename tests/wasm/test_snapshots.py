@@ -156,7 +156,7 @@ def test_a_memory_that_comes_late_is_waited_for(copied: Path, which: str):
 
 def test_a_snapshot_of_other_libraries_is_not_used(copied: Path):
     damage(copied / "science.json", lambda content: content.replace(b'{"path": "', b'{"path": "/other', 1))
-    with pytest.raises(StartFailed, match="did not come up"):
+    with pytest.raises(StartFailed, match="there is no /other"):
         Sandbox("wasm")
 
 

@@ -11,7 +11,6 @@ from belljar.engines.wasm.encoding import (
     DATA,
     DATA_COUNT,
     ELEMENT,
-    END,
     EXPORT,
     EXTERNREF,
     FUNCREF,
@@ -28,13 +27,13 @@ from belljar.engines.wasm.encoding import (
     Reader,
     changed,
     count_imports,
+    elements,
     exports_in,
     globals_in,
     joined,
     longer,
     number,
     sections,
-    signed,
     text,
     vector,
 )
@@ -77,7 +76,6 @@ def extended(module: bytes) -> bytes:
     functions = {export.index for export in exports_in(parts[EXPORT]) if export.kind == FUNCTION}
     missing = sorted(functions - _slots(parts[ELEMENT]).keys())  # one address each: C compares them
     start = tables[0][1]
-    element = bytes([0, CONSTANT_I32]) + signed(start) + bytes([END]) + vector(map(number, missing))
     references = [index for index, (kind, _) in enumerate(tables) if kind == EXTERNREF]
     added = [Export(f"{REFERENCES}{k}", TABLE_KIND, index).entry() for k, index in enumerate(references)]
     tables[0] = (FUNCREF, start + len(missing))
@@ -85,7 +83,7 @@ def extended(module: bytes) -> bytes:
         module,
         {
             TABLE: vector(bytes([kind, 0]) + number(least) for kind, least in tables),
-            ELEMENT: longer(parts[ELEMENT], [element]),
+            ELEMENT: longer(parts[ELEMENT], elements(dict(enumerate(missing, start)))),
             EXPORT: longer(parts[EXPORT], added),
         },
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from belljar.errors import StartFailed
 
@@ -264,9 +265,19 @@ def number(value: int) -> bytes:
 
 
 def signed(value: int) -> bytes:
-    """A number that is not negative, where a sign is expected: its highest bit must not look like one."""
-    plain = bytearray(number(value))
-    if plain[-1] & 0x40:
-        plain[-1] |= 0x80
-        plain.append(0)
-    return bytes(plain)
+    """A number that may be negative: the highest bit of what is written is its sign."""
+    written = bytearray()
+    while not -0x40 <= value < 0x40:
+        written.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*written, value & 0x7F])
+
+
+def elements(slots: Mapping[int, int]) -> list[bytes]:
+    """What fills the first table with functions, by slot; one entry for those that follow each other."""
+    found = []
+    for _, run in groupby(enumerate(sorted(slots)), lambda it: it[1] - it[0]):
+        places = [slot for _, slot in run]
+        at = bytes([0, CONSTANT_I32]) + signed(places[0]) + bytes([END])
+        found.append(at + vector(number(slots[slot]) for slot in places))
+    return found

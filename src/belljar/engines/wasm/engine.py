@@ -58,7 +58,7 @@ class WasmEngine:
         self._explaining = ThreadPoolExecutor(1, "belljar-explain")  # one at a time: each may be a process of its own
         self._explanations = 0
         self._runtime: Runtime | None = None
-        self._set: pyodide.PyodideSet | None = None
+        self._packages: pyodide.PyodideSet | None = None
         self._health = Health(self)
 
     def environment(self, policy: Policy, progress: Progress | None = None, python: str | None = None) -> Environment:
@@ -67,7 +67,7 @@ class WasmEngine:
         runtime = self._runtime = self._runtime or self._assemble(progress or in_silence)
         if policy.packages == "none":
             return Environment(Path(default_python()), None, f"wasm-bare-{runtime.digest}")
-        found = self._set = self._set or pyodide.pyodide_set(self.settings.cache_dir, self.settings)
+        found = self._packages = self._packages or pyodide.pyodide_set(self.settings.cache_dir, self.settings)
         return Environment(Path(default_python()), found.site, f"wasm-{runtime.digest}", found.packages)
 
     def is_prepared(self, _: Policy, python: str | None = None) -> bool:  # noqa: ARG002 -- there is but one

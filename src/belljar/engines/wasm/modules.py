@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from belljar.engines.wasm.rehearsal import MAIN
 from belljar.errors import StartFailed
 
 Calls = Mapping[str, Collection[int]]
-LATE = ("libraries", "librarySlots", "offsets")  # what only linking needs of what was recorded
+OF_LINKING = ("libraries", "librarySlots", "offsets")  # what no start needs of what was recorded
 
 
 @dataclass
@@ -26,7 +27,7 @@ class Modules:
     main: bytes | None = None
     libraries: dict[str, dict[str, Bound]] = field(default_factory=dict)
 
-    def collect(self, snapshot: str) -> None:
+    def link(self, snapshot: str) -> None:
         """Link a snapshot that was just recorded, and write down what is left for a start to do.
 
         Raises:
@@ -36,14 +37,18 @@ class Modules:
         recorded = json.loads(record.read_text())
         record.unlink()
         places = Places(self.late, recorded)
-        main = bound_main(self.unbound, places)
-        if self.main not in (None, main):
-            raise StartFailed(f"the main module of the snapshot {snapshot} is linked differently from another's")
-        found = {path: bound_library(module, path, places) for path, module in self._unbound_libraries(snapshot)}
+        with _told_of("the main module"):
+            main = bound_main(self.unbound, places)
+            if self.main not in (None, main):
+                raise StartFailed(f"in the snapshot {snapshot} it is linked differently from another's")
+        found = {}
+        for path, module in self._unbound_libraries(snapshot):
+            with _told_of(path):
+                found[path] = bound_library(module, path, places)
         self.main, self.libraries[snapshot] = main, found
         slots = set().union(*(main_slots(it.module) for it in found.values()))
         links = [{"path": path, "asked": it.asked, "given": it.given} for path, it in found.items()]
-        restored = {name: value for name, value in recorded.items() if name not in LATE}
+        restored = {name: value for name, value in recorded.items() if name not in OF_LINKING}
         self._write_json(f"{snapshot}.json", {**restored, "mainSlots": sorted(slots), "libraries": links})
         names = {path: {"functions": it.functions, "data": it.data} for path, it in found.items()}
         self._write_json(f"{snapshot}.late.json", {"offsets": recorded["offsets"], "libraries": names})
@@ -102,3 +107,11 @@ class Modules:
 
     def _write_json(self, name: str, content: object) -> None:
         (self.folder / name).write_text(json.dumps(content))
+
+
+@contextmanager
+def _told_of(name: str) -> Iterator[None]:
+    try:
+        yield
+    except StartFailed as failure:
+        raise StartFailed(f"{name} cannot be linked: {failure}") from None

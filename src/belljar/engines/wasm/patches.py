@@ -32,7 +32,7 @@ _MODULE = [
     ("var _scriptName=import.meta.url", "var _scriptName=location.href"),
     ('new URL("pyodide.asm.wasm",import.meta.url)', 'new URL("pyodide.asm.wasm",location.href)'),
     ("if(globalThis.setImmediate){emSetImmediate=", "if(setImmediate){emSetImmediate="),
-    # Where a library's data and functions go: as recorded, when there is a record.
+    # Where a library's data and functions go is recorded.
     (
         "alignMemory(getMemory(metadata.memorySize+memAlign),memAlign)",
         "alignMemory(Module.belljar?.memoryBase?.(libName,metadata.memorySize+memAlign)"
@@ -41,7 +41,7 @@ _MODULE = [
     (
         "var tableBase=metadata.tableSize?wasmTable.length:0;",
         "var tableBase=metadata.tableSize?wasmTable.length:0;"
-        "tableBase=Module.belljar?.tableBase?.(libName,tableBase,metadata.tableSize)??tableBase;",
+        "tableBase=Module.belljar?.tableBase?.(libName,tableBase)??tableBase;",
     ),
     # A restore brings the memory, which is being filled.
     (
@@ -56,7 +56,7 @@ _MODULE = [
         "else{Module.belljar?.recordMain?.(origExports);updateGOT(origExports);LDSO.init();loadDylibs()}",
     ),
     ('wasmExports["__wasm_call_ctors"]();', 'Module.belljar?.restoreMain||wasmExports["__wasm_call_ctors"]();'),
-    # A name of the main module may have to be asked for before it is among the keys; see late.ts.
+    # A name may have to be asked for before it is among the keys; see late.ts.
     (
         "newSymIndex=Object.keys(lib.exports).indexOf(symbol)",
         "lib.exports[symbol];newSymIndex=Object.keys(lib.exports).indexOf(symbol)",

@@ -53,6 +53,7 @@ from belljar.engines.wasm.encoding import (
 from belljar.errors import StartFailed
 
 HOT = "belljar_hot"  # the namespace that the cold half imports from, and how the names in it begin
+CONSTANT = "belljar_constant"  # the namespace of constants, each called as its value
 CALLS = "belljar_calls"  # of a counted module: the table that has the functions that were called
 LOADER = 0  # the slot of the function that loads the cold half, given the number of the module
 
@@ -119,7 +120,7 @@ def _hot_half(module: bytes, its: _Anatomy, hot: Sequence[int], slots: Mapping[i
             call = bytes([CONSTANT_I32]) + signed(own_number) + bytes([CONSTANT_I32, LOADER, CALL_INDIRECT])
             load = bytes([REF_IS_NULL, IF, NOTHING]) + call + number(loading) + number(table) + bytes([END])
             bodies[k] = NO_LOCALS + is_there + load + its.passing(k, slots[k], table)
-    shared = [export.entry() for export, _ in its.shared()]
+    shared = [export.entry() for export, _ in its.shared() if export is not None]
     return changed(
         module,
         {
@@ -140,7 +141,7 @@ def _cold_half(
     bodies = list(its.bodies)
     for k in hot:
         bodies[k] = NO_LOCALS + its.passing(k, slots[k], table)
-    imports = [text(HOT) + text(export.name) + bytes([export.kind]) + kind for export, kind in its.shared()]
+    imports = [entry for _, entry in its.shared()]
     imports.append(text(HOT) + text(f"{HOT}_table") + bytes([TABLE_KIND, FUNCREF, 0, 0]))
     return changed(
         module,
@@ -201,8 +202,20 @@ class _Anatomy:
             wanted.update(_mentioned(self.bodies[k]))
         return {index - self.imported for index in wanted if 0 <= index - self.imported < len(self.bodies)}
 
-    def shared(self) -> Iterator[tuple[Export, bytes]]:
-        """What the hot half has and the cold one uses as well: as an export, and its type as an import has it."""
+    def shared(self) -> Iterator[tuple[Export | None, bytes]]:
+        """What the hot half has and the cold one uses as well: as an export, and as an import.
+
+        A constant that lies before what can change is imported by its value, and not exported: there may be many.
+        """
+        for export, kind in self._exported():
+            written = self._globals[export.index - self._imports[GLOBAL_KIND]] if export.kind == GLOBAL_KIND else None
+            if written is not None and not written.is_mutable and written.constant is not None:
+                yield None, text(CONSTANT) + text(str(written.constant)) + bytes([GLOBAL_KIND]) + kind
+            else:
+                yield export, text(HOT) + text(export.name) + bytes([export.kind]) + kind
+
+    def _exported(self) -> Iterator[tuple[Export, bytes]]:
+        """All that is shared, and its type as an import has it."""
         reader = Reader(self.parts.get(TABLE, b"\0"))
         for k in range(reader.number()):
             kind, _ = reader.value_type(), reader.limits()

@@ -9,6 +9,8 @@ import { FOLDER } from "./places.ts";
 
 /** What the cold half imports from, and the table in it that both share. */
 const HOT = "belljar_hot", TABLE = "belljar_hot_table", LOADER = 0;
+/** The namespace of constants that it imports, each called as its value. */
+const CONSTANT = "belljar_constant", VALUES = new Proxy({}, { get: (_, value) => Number(value) });
 const { Module, Instance } = WebAssembly, Bytes = Uint8Array;
 
 type Place = [offset: number, length: number];
@@ -59,7 +61,7 @@ export class ColdHalves {
     const waiting = this.#waiting[number];
     if (!waiting) return;
     const cold = new Module(this.#read(this.#places[number]));
-    new Instance(cold, { ...waiting.imports, [HOT]: waiting.hot });
+    new Instance(cold, { ...waiting.imports, [HOT]: waiting.hot, [CONSTANT]: VALUES });
     this.#waiting[number] = undefined; // not before: what failed for lack of room may be tried again
   }
 

@@ -104,8 +104,8 @@ export interface Library {
 /** What our patches of `pyodide.asm.mjs` call; each is optional there. */
 export interface Hooks {
   memory?: WebAssembly.Memory;
-  memoryBase?(library: string, size: number): number | undefined;
-  tableBase?(library: string, base: number, size: number): number | undefined;
+  memoryBase?(library: string, size: number): number;
+  tableBase?(library: string, base: number): number;
   recordMain?(exports: Exports): void;
   restoreMain?(exports: Exports, imports: WebAssembly.Imports): void;
   recordSlot?(index: number, func: Export): void;

@@ -11,7 +11,7 @@ export interface Late {
   data: Record<string, number>;
 }
 
-/** `NAME.late.json`: the same of a snapshot's libraries by path, and all names that were given a place while it was made. */
+/** `NAME.late.json`: the same of a snapshot's libraries by path, and names that got another place than the main module's. */
 export interface LateOfSnapshot {
   offsets: Record<string, number>;
   libraries: Record<string, Late>;
@@ -24,7 +24,7 @@ export function lazily<T>(name: string): () => T {
   return () => parsed ??= JSON.parse(text) as T;
 }
 
-/** Those names. The text that tells them is not even parsed before somebody asks. */
+/** Those names of one module. */
 export class LateNames {
   #tell: () => Late;
   #told?: { slots: Map<string, number>; places: Map<string, number> };
@@ -45,25 +45,39 @@ export class LateNames {
     return slots.get(name) ?? places.get(name);
   }
 
+  #find(name: string | symbol, table: WebAssembly.Table) {
+    const offset = typeof name === "string" ? this.offset(name) : undefined;
+    if (offset === undefined) return undefined;
+    const isFunction = this.#names.slots.has(name as string);
+    return isFunction ? table.get(offset) : new WebAssembly.Global({ value: "i32" }, offset);
+  }
+
   /** Let look-ups find them among what libraries can import. */
   offer(known: Exports, table: WebAssembly.Table): void {
-    const find = (name: string | symbol) => {
-      const offset = typeof name === "string" ? this.offset(name) : undefined;
-      if (offset === undefined) return undefined;
-      const isFunction = this.#names.slots.has(name as string);
-      return isFunction ? table.get(offset) : new WebAssembly.Global({ value: "i32" }, offset);
-    };
     const has = (_: Exports, name: string | symbol) => typeof name === "string" && this.offset(name) !== undefined;
     const get = (_: Exports, name: string | symbol) => {
-      const found = find(name);
+      const found = this.#find(name, table);
       if (found) known[name as string] = found;
       return found;
     };
-    // Whoever goes through all names, to make a library's known to everybody, finds these, too.
-    const ownKeys = () => [...this.#names.slots.keys(), ...this.#names.places.keys()];
-    const getOwnPropertyDescriptor = (_: Exports, name: string | symbol) =>
-      has(_, name) ? { value: find(name), enumerable: true, configurable: true } : undefined;
-    Object.setPrototypeOf(known, new Proxy(Object.create(null), { get, has, ownKeys, getOwnPropertyDescriptor }));
+    Object.setPrototypeOf(known, new Proxy(Object.create(null), { get, has }));
+  }
+
+  /** The exports with these among them, made when one is looked up or all are gone through. */
+  added(exports: Exports, table: WebAssembly.Table): Exports {
+    const made: Exports = Object.assign(Object.create(null), exports);
+    const one = (name: string | symbol) => name in made ? made[name as string] : this.#find(name, table);
+    const all = () => {
+      const { slots, places } = this.#names;
+      for (const name of [...slots.keys(), ...places.keys()]) made[name] = one(name);
+      return made;
+    };
+    return new Proxy(made, {
+      get: (_, name) => one(name),
+      has: (_, name) => one(name) !== undefined,
+      ownKeys: () => Reflect.ownKeys(all()),
+      getOwnPropertyDescriptor: (_, name) => Reflect.getOwnPropertyDescriptor(all(), name),
+    });
   }
 }
 

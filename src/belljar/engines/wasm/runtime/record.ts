@@ -30,16 +30,16 @@ export class Recorder {
     const hooks: Hooks = {
       memoryBase: (path, size) => {
         const memory = module.getMemory(size);
-        this.#libraries.push({ path, memory, memorySize: size, table: 0, tableSize: 0 });
+        this.#libraries.push({ path, memory, table: 0 });
         return memory;
       },
-      tableBase: (path, base, size) => {
+      tableBase: (path, base) => {
         let library = this.#libraries.at(-1);
         if (library?.path !== path) {
-          library = { path, memory: 0, memorySize: 0, table: 0, tableSize: 0 };
+          library = { path, memory: 0, table: 0 };
           this.#libraries.push(library);
         }
-        Object.assign(library, { table: base, tableSize: size });
+        library.table = base;
         return base;
       },
       recordMain: (exports) => {
@@ -57,7 +57,7 @@ export class Recorder {
     this.#slotsOfBoot = this.#slots.length;
   }
 
-  /** Everything that a restore needs. */
+  /** Everything that linking and a restore need. */
   async snapshot(): Promise<{ snapshot: Recorded; memory: Uint8Array }> {
     const module = this.#module, { LDSO, FS } = module;
     const slots = this.#explainSlots();

@@ -1,4 +1,4 @@
-/** Boots from a snapshot: puts the memory back as it was, and links the same libraries at the same places. */
+/** Boots from a snapshot: puts the memory back as it was, and the same libraries at the same places. */
 import { boot, type Parts } from "./boot.ts";
 import { ColdHalves } from "./cold.ts";
 import type { EmscriptenModule, Exports, Hooks, Library, Pyodide } from "./emscripten.ts";
@@ -14,9 +14,9 @@ export type Look = (module: EmscriptenModule) => void;
 /** A snapshot that is being restored: its description is read, and its memory is filled in the background. */
 export interface Opened {
   snapshot: Snapshot;
-  /** What the main module has, and the snapshot beside it. */
+  /** Those of the main module, and those of the snapshot. */
   late: LateNames;
-  known: () => LateOfSnapshot;
+  names: () => LateOfSnapshot;
   cold: ColdHalves;
   memory: WebAssembly.Memory;
   /** When the data of the main module is there. */
@@ -32,7 +32,7 @@ export function openSnapshot(name: string): Opened {
   return {
     snapshot,
     late: new LateNames(lazily<Late>("late.json")),
-    known: lazily<LateOfSnapshot>(`${name}.late.json`),
+    names: lazily<LateOfSnapshot>(`${name}.late.json`),
     cold: new ColdHalves(name),
     memory,
     begun: fills[0],
@@ -84,8 +84,8 @@ function emptyMemory(size: number): WebAssembly.Memory {
   }
 }
 
-function hooksOf({ snapshot, late, known, memory }: Opened): Hooks {
-  const offset = (name: string) => Object.hasOwn(known().offsets, name) ? known().offsets[name] : late.offset(name);
+function hooksOf({ snapshot, late, names, memory }: Opened): Hooks {
+  const offset = (name: string) => Object.hasOwn(names().offsets, name) ? names().offsets[name] : late.offset(name);
   return { memory, fixedSlots: [...snapshot.fixedSlots], offset };
 }
 
@@ -112,9 +112,9 @@ function fillTable(module: EmscriptenModule, snapshot: Snapshot, known: Exports)
   snapshot.scriptSlots.forEach(([index], k) => table.set(index, exports[k] as CallableFunction));
 }
 
-/** Instantiate the libraries, which are linked already: only functions are still handed over. */
+/** Instantiate the libraries, which are linked already: what they share is handed over, and nothing is looked up but that. */
 function relink(module: EmscriptenModule, opened: Opened, compiled: Libraries, env: WebAssembly.ModuleImports): void {
-  const { snapshot, known, cold } = opened, { LDSO, wasmTable } = module;
+  const { snapshot, names, cold } = opened, { LDSO, wasmTable } = module;
   if (module.API.config.BUILD_ID !== snapshot.buildId) throw new Error("the snapshot is of another build of Pyodide");
   const main: WebAssembly.ModuleImports = {};
   for (const slot of snapshot.mainSlots) main[slot] = wasmTable.get(slot)!;
@@ -122,12 +122,13 @@ function relink(module: EmscriptenModule, opened: Opened, compiled: Libraries, e
     const library = module.newDSO(path, undefined, "loading");
     const imports: Record<string, WebAssembly.ModuleImports> = { [MAIN]: main, env: { ...given } };
     for (const name of asked) imports.env[name] = Object.hasOwn(env, name) ? env[name] : later(library, name);
-    const { exports } = new WebAssembly.Instance(compiled.get(path)!, imports);
+    const code = compiled.get(path);
+    if (!code) throw new Error(`there is no ${path} for the snapshot`);
+    const { exports } = new WebAssembly.Instance(code, imports);
     cold.expect(1 + k, exports, imports);
     library.refcount = Infinity;
     library.global = false;
-    library.exports = { ...exports };
-    new LateNames(() => known().libraries[path]).offer(library.exports, wasmTable);
+    library.exports = new LateNames(() => names().libraries[path]).added(exports, wasmTable);
   });
   for (const [handle, path] of snapshot.handles) LDSO.loadedLibsByHandle[handle] = LDSO.loadedLibsByName[path];
   module.freeTableIndexes.push(...snapshot.freeSlots);
@@ -139,7 +140,11 @@ function relink(module: EmscriptenModule, opened: Opened, compiled: Libraries, e
 /** A function of the library itself that it imports; there is none before there is an instance. */
 function later(library: Library, name: string): CallableFunction {
   let found: CallableFunction | undefined;
-  return (...args: unknown[]) => (found ??= library.exports[name] as CallableFunction)(...args);
+  return (...args: unknown[]) => {
+    found ??= library.exports[name] as CallableFunction | undefined;
+    if (!found) throw new Error(`${library.name} uses ${name}, which nobody has`);
+    return found(...args);
+  };
 }
 
 /** By another thread. The memory is all zero before, as nothing has run yet and the modules bring no data. */

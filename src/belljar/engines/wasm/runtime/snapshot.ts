@@ -1,12 +1,10 @@
-/** The form of a snapshot: `name.json` says how the module was linked, `name.bin` is its memory. */
+/** The form of a snapshot: `name.json` says how to restore it, `name.bin` is its memory. See late.ts for `name.late.json`. */
 
 /** A library in the order in which it was loaded, with the places that its data and its functions got. */
 export interface RecordedLibrary {
   path: string;
   memory: number;
-  memorySize: number;
   table: number;
-  tableSize: number;
 }
 
 export interface OpenFile {
@@ -32,7 +30,7 @@ export interface Link {
   given: Record<string, number>;
 }
 
-/** What is recorded, and no longer needed when the libraries are linked ahead; see binding.py. */
+/** `name.recorded.json`: what is known when it is recorded, and needed to link its libraries; see binding.py. */
 export interface Recorded extends Omit<Snapshot, "libraries" | "mainSlots"> {
   libraries: RecordedLibrary[];
   /** Slots of the table that were handed out to functions of libraries. */
