@@ -251,3 +251,28 @@ listed = [entry[0] for entry in js.Object.entries(exports)]
 """)
     assert ran.value == [True, True, True, False], ran.error
     assert wasm.run("import numpy as np\nint(np.arange(10).sum())").value == 45
+
+
+def test_a_library_that_is_loaded_later_may_need_one_of_the_snapshot(wasm: Sandbox):
+    """Its names are copied then, all of them."""
+    needed = wasm.run("import numpy.random._generator as it\nit.__file__").value
+    kind = b"\x60\x03\x7f\x7c\x7c\x01\x7c"  # (pointer, double, double) to double
+    library = joined(
+        [
+            (0, text("dylink.0") + bytes([1]) + sized(bytes(4)) + bytes([2]) + sized(vector([text(needed)]))),
+            (1, vector([kind])),
+            (2, vector([entry("env", "random_uniform", FUNCTION)])),
+            (3, vector([number(0)])),
+            (7, vector([text("drawn") + b"\x00" + number(1)])),
+            (10, vector([function(0x20, 0, 0x20, 1, 0x20, 2, 0x10, 0)])),
+        ]
+    )
+    wasm.files.write("later.so", library)
+    ran = wasm.run("""
+import ctypes
+from numpy.random import PCG64, Generator
+drawn = ctypes.CDLL("/workspace/later.so").drawn
+drawn.restype, drawn.argtypes = ctypes.c_double, [ctypes.c_void_p, ctypes.c_double, ctypes.c_double]
+drawn(PCG64(1).ctypes.bit_generator, 0.0, 1.0) == Generator(PCG64(1)).uniform()
+""")
+    assert ran.value is True, ran.error

@@ -154,6 +154,22 @@ def test_a_memory_that_comes_late_is_waited_for(copied: Path, which: str):
         assert sandbox.run("import pandas\nlen(pandas.DataFrame({'x': [1, 2]}))").value == 2
 
 
+@pytest.mark.parametrize(("expected", "is_up"), [("NotCapable", True), ("Http", False)])
+def test_the_real_fetch_is_refused_like_a_connection(copied: Path, expected: str, is_up: bool):
+    """The trials of a start do not load it: here it is tried, as it was before our own took its place."""
+    place = b"sendText(bridge.start("
+    trial = "if (await genuine('http://127.0.0.1:49151/').then(() => 'through', ({ name }) => name) !== '%s') return tell(71);"
+    keep = b"const genuine = globalThis.fetch;\n"
+    damage(copied / "python.js", lambda content: keep + content.replace(place, (trial % expected).encode() + place))
+    assert b"then(() => 'through'" in (copied / "python.js").read_bytes()
+    if not is_up:
+        with pytest.raises(StartFailed):
+            Sandbox("wasm")
+        return
+    with Sandbox("wasm") as sandbox:
+        assert sandbox.run("1 + 1").value == 2
+
+
 def test_a_snapshot_of_other_libraries_is_not_used(copied: Path):
     damage(copied / "science.json", lambda content: content.replace(b'{"path": "', b'{"path": "/other', 1))
     with pytest.raises(StartFailed, match="there is no /other"):

@@ -13,7 +13,7 @@ import pytest
 from belljar import Limits, Sandbox
 from belljar.engines.wasm import split
 from belljar.engines.wasm.deno import find_deno
-from belljar.engines.wasm.encoding import MAGIC, changed, joined, number, sections, text, vector
+from belljar.engines.wasm.encoding import MAGIC, changed, exports_in, joined, number, sections, text, vector
 from belljar.errors import StartFailed
 
 OWN_NUMBER = 7
@@ -64,7 +64,8 @@ const [hot, cold] = Deno.args.map((path) => new WebAssembly.Module(Deno.readFile
 const env = { outer: (x) => 10 * x }, { exports } = new WebAssembly.Instance(hot, { env }), asked = [], steps = [];
 const load = (number) => {
   asked.push(number);
-  new WebAssembly.Instance(cold, { env, belljar_hot: exports });
+  const belljar_constant = new Proxy({}, { get: (_, value) => Number(value) });
+  new WebAssembly.Instance(cold, { env, belljar_hot: exports, belljar_constant });
 };
 const adapter = new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 1, 127, 0, 2, 7, 1, 1, 101, 1, 48, 0, 0, 7, 5, 1, 1, 48, 0, 0]);
 const loader = new WebAssembly.Instance(new WebAssembly.Module(adapter), { e: { 0: load } }).exports[0];
@@ -99,6 +100,24 @@ def test_a_counted_module_does_not_tell_of_those_that_were_not(tmp_path: Path):
     only_count = MODULE.replace(export("hot", 0, HOT + 1), export("hot", 0, AGAIN + 1))
     only_count = only_count.replace(vector([number(COLD + 1)]), vector([number(AGAIN + 1)]))
     assert run_in_v8(tmp_path, split.counted(only_count))["calls"] == [False, False, False, True, True]
+
+
+def test_a_constant_before_what_changes_is_imported_by_its_value(tmp_path: Path):
+    """Else there would be as many exports as constants."""
+    count = function(0x23, 1, 0x23, 0, ADD)  # the changing one is the second now, and 300 is added to what was counted
+    code = [
+        CODE[0],
+        function(0x23, 1, 0x41, 1, ADD, 0x24, 1, *GET_X, *call(INNER), *GET_X, *call(AGAIN), ADD),
+        function(*GET_X, 0x23, 0, ADD),
+        *CODE[3:4],
+        count,
+    ]
+    module = changed(MODULE, {6: vector([b"\x7f\x00\x41\xac\x02\x0b", b"\x7f\x01\x41\x00\x0b"]), 10: vector(code)})
+    halves = split.halves(module, [HOT, COUNT], OWN_NUMBER)
+    told = run_in_v8(tmp_path, halves.hot, halves.cold)
+    assert told["answers"] == {"hot": 5 + 300 + 50 + 1, "table": 5 + 300 + 50, "count": 302}
+    names = [it.name for it in exports_in(dict(sections(halves.hot))[7])]
+    assert [name for name in names if "global" in name] == ["belljar_hot_global_1"]
 
 
 @pytest.mark.parametrize("called", [[HOT, AGAIN, COUNT], [COUNT], [COLD, INNER], [HOT, COLD, INNER, AGAIN, COUNT], []])
