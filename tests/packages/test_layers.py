@@ -211,7 +211,8 @@ def compiled(environment: Environment) -> set[str]:
     assert environment.layer is not None
     pack = environment.layer.parent / "pack.json"
     if pack.exists():
-        return {name.partition(".")[0] for name in json.loads(pack.read_text()).get("__pycache__", {})}
+        folder = json.loads(pack.read_text()).get("__pycache__", "{}")  # a text in it, like every folder at the top
+        return {name.partition(".")[0] for name in json.loads(folder)}
     return {path.name.partition(".")[0] for path in environment.layer.glob("__pycache__/*")}
 
 

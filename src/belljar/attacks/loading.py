@@ -70,7 +70,8 @@ def call_c(trial: Trial) -> str:
         import ctypes
         program, file = ctypes.CDLL(None), _args["file"]
         program.emscripten_run_script_string.restype = ctypes.c_char_p
-        body = "(() => { try { return Deno.readTextFileSync(%s) } catch (e) { return e.name } })()" % json.dumps(file)
+        read = "return globalThis.Deno.readTextFileSync(%s)" % json.dumps(file)
+        body = "(() => { try { %s } catch (e) { return e.name } })()" % read
         [program.emscripten_run_script_string(body.encode()).decode(), program.fopen(file.encode(), b"r"),
          program.open(file.encode(), 0), program.execve(b"/bin/id", None, None)]
     """)
