@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from belljar import Execution, Policy, Sandbox, compose
+from belljar.engines.native.engine import NativeEngine
 from belljar.engines.native.process import NativeProcess
 from belljar.packages.environment import Environment
 from belljar.settings import Settings
@@ -18,8 +20,9 @@ from belljar.settings import Settings
 ENGINE = "native"
 POOLED, FORKED = "belljar, pooled", "belljar, by fork"
 WASM, SNAPSHOT = "wasm", "belljar, from snapshot"
+LONGEST_S = 10.0
 BARE = Policy(packages="none")
-PAUSE_S = {ENGINE: 0.02, WASM: 0.5}  # lets what the round before left behind come to its end
+PAUSE_S = 0.5  # before a start on wasm: lets what the round before left behind come to its end
 
 
 class Belljar:
@@ -46,9 +49,10 @@ class Belljar:
         self._here.close()
 
     def fill(self) -> None:
-        """Wait until the pool is full, so that its work is not measured with the sandbox's."""
+        """Wait until all that is made ahead is there, so that its making is not measured with the next sandbox."""
         if self._here.settings.pool_size and self._environment:
             self._here.background.wait(self._here.host.ready(self._engine, self._environment))
+        self._here.background.wait(asyncio.wait_for(self._keepers(), LONGEST_S))
 
     def create(self) -> Sandbox:
         """A sandbox on this host."""
@@ -57,7 +61,7 @@ class Belljar:
 
     def first_answer(self, code: str) -> float:
         """Milliseconds from nothing to the result of the first run; how the sandbox ends is not part of it."""
-        time.sleep(PAUSE_S[self._engine])
+        time.sleep(PAUSE_S if self._engine == WASM else 0)
         started = time.perf_counter()
         with self.create() as sandbox:
             checked(sandbox.run(code))
@@ -78,6 +82,11 @@ class Belljar:
         assert process.kernel is not None
         assert process.keeper is not None
         return [_pid(process.keeper.pidfd), _pid(process.kernel.pidfd)]
+
+    async def _keepers(self) -> None:
+        engine = self._here.host.registry.get(self._engine)
+        while isinstance(engine, NativeEngine) and engine.in_reserve < self._here.settings.reserve_size:
+            await asyncio.sleep(0.002)
 
     async def _warm_up(self) -> Environment:
         engine = await self._here.host.registry.choose(self._engine)

@@ -1,5 +1,5 @@
 """`python -m belljar` is the `belljar` command."""
 
-from belljar.surfaces.cli.app import main
+from belljar.surfaces.cli.app import entry
 
-raise SystemExit(main())
+entry()

@@ -13,7 +13,7 @@ from belljar_jail.overlay import SPARE
 from belljar_jail.root import PROC_FLAGS
 from belljar_jail.service import FOLDERS, Service
 
-DOORWAY, BACKLOG = ("127.0.0.1", 3128), 256
+BACKLOG = 256
 READABLE = ["/usr", "/lib", "/lib64", "/bin", "/opt", "/etc", "/proc", "/packages"]
 WRITABLE = list(FOLDERS.values())
 DEVICES = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")]
@@ -103,7 +103,7 @@ def _furnish_fork(order: wire.Message, trees: list[int]) -> None:
 def _doorway() -> int:
     """A listener in this network, for the host to answer. It is taken before there is any code that could take it."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
-        listener.bind(DOORWAY)
+        listener.bind(wire.DOORWAY)
         listener.listen(BACKLOG)
         return listener.detach()
 

@@ -25,10 +25,16 @@ def pack(act: Callable[[], object]) -> None:
         if type(function) is FunctionType:
             code = function.__code__
             if code in called or _is_ours(function):
-                if id(code) not in moved:
-                    moved[id(code)] = code.replace()
-                    _former.append(code)
-                function.__code__ = moved[id(code)]
+                function.__code__ = _moved(code, moved)
+
+
+def _moved(code: CodeType, moved: dict[int, CodeType]) -> CodeType:
+    """Its copy, with copies of the functions, comprehensions and classes inside."""
+    if id(code) not in moved:
+        _former.append(code)
+        constants = tuple(_moved(it, moved) if type(it) is CodeType else it for it in code.co_consts)
+        moved[id(code)] = code.replace(co_consts=constants)
+    return moved[id(code)]
 
 
 def _called_by(act: Callable[[], object]) -> set[CodeType]:

@@ -22,9 +22,9 @@ from belljar_jail.bpf import (
     NOTIFY,
     NUMBER,
     RET,
-    Instruction,
+    Body,
+    always,
     argument,
-    when,
 )
 from belljar_jail.seccomp import CLONE_PARENT, NAMESPACES, TRACED
 from belljar_jail.syscall_table import ALLOWED, REFUSED, SPECIAL
@@ -57,7 +57,6 @@ VALUES = {  # call: (which argument, what it may be)
     "prlimit64": (0, (0,)),  # its own limits
     "socketpair": (0, (int(socket.AF_UNIX),)),
 }
-RULED = ("clone", *VALUES)
 
 
 def install_door() -> int:
@@ -81,39 +80,36 @@ def allowed() -> list[str]:
     return [name for names in NEEDED.values() for name in names.split()]
 
 
-def door(machine: str) -> list[Instruction]:
+def door(machine: str) -> Body:
     """The filter that passes the start of a program on, and lets everything else be judged by the other."""
     column = list(bpf.AUDIT_ARCH).index(machine)
-    code: list[Instruction] = [(LOAD, 0, 0, NUMBER)]
-    for name in STARTS:
-        code += when(ALLOWED[name][column], [(RET, 0, 0, NOTIFY)])
-    return [*code, (RET, 0, 0, ALLOW)]
+    starts = [(ALLOWED[name][column], always(NOTIFY)) for name in STARTS]
+    return [(LOAD, 0, 0, NUMBER), *bpf.decide(starts, always(ALLOW))]
 
 
-def program(machine: str) -> list[Instruction]:
+def program(machine: str) -> Body:
     """The second filter for one architecture. What it knows and does not allow is EPERM, anything else ENOSYS."""
     column = list(bpf.AUDIT_ARCH).index(machine)
-    names = [*allowed(), *STARTS]
-    code = bpf.prologue(machine)
-    code += when(SPECIAL["clone3"][column], [(RET, 0, 0, ERRNO | ENOSYS)])  # its flags are out of reach: use clone
-    code += when(SPECIAL["unshare"][column], [(RET, 0, 0, ERRNO | EPERM)])
-    code += when(ALLOWED["clone"][column], _threads_alone())
-    code += when(ALLOWED["fcntl"][column], _unless(1, F_SETLK, ERRNO | 0, bpf.allow_values(*VALUES["fcntl"], EPERM)))
-    for name, (index, values) in VALUES.items():
-        code += when(ALLOWED[name][column], bpf.allow_values(index, values, EPERM))
-    code += bpf.each((ALLOWED[name][column] for name in names), ALLOW)
-    known = {**ALLOWED, **REFUSED, **{name: SPECIAL[name] for name in TRACED}}
-    refused = known.keys() - {*names, *RULED}
-    code += bpf.each((known[name][column] for name in refused), ERRNO | EPERM)
-    return [*code, (RET, 0, 0, ERRNO | ENOSYS)]
+    known = {**SPECIAL, **REFUSED, **ALLOWED}
+    ruled = {
+        "clone3": always(ERRNO | ENOSYS),  # its flags are out of reach: use clone
+        "clone": _threads_alone(),
+        "fcntl": _unless(1, F_SETLK, ERRNO | 0, bpf.allow_values(*VALUES["fcntl"], EPERM)),
+        **{name: bpf.allow_values(*only, EPERM) for name, only in VALUES.items() if name != "fcntl"},
+        **dict.fromkeys([*allowed(), *STARTS], always(ALLOW)),
+    }
+    refused = ("unshare", *TRACED, *REFUSED, *ALLOWED)
+    rules = [(known[name][column], body) for name, body in ruled.items()]
+    rules += [(known[name][column], always(ERRNO | EPERM)) for name in refused]
+    return bpf.prologue(machine) + bpf.decide(rules, always(ERRNO | ENOSYS))
 
 
-def _unless(index: int, value: int, answer: int, others: list[Instruction]) -> list[Instruction]:
+def _unless(index: int, value: int, answer: int, others: Body) -> Body:
     """An answer of its own for one value of an argument."""
     return [argument(index), (JEQ, 0, 1, value), (RET, 0, 0, answer), *others]
 
 
-def _threads_alone() -> list[Instruction]:
+def _threads_alone() -> Body:
     """Threads of the same process, in its own namespaces."""
     return [
         argument(0),

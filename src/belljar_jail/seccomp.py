@@ -22,12 +22,11 @@ from belljar_jail.bpf import (
     NOTIFY,
     RET,
     TRACE,
-    Instruction,
+    Body,
+    always,
     argument,
-    each,
     refuse_bits,
     refuse_values,
-    when,
 )
 from belljar_jail.syscall_table import ALLOWED, REFUSED, SPECIAL
 
@@ -64,38 +63,40 @@ def compiled() -> bytes:
     return bpf.assemble(program(linux.MACHINE))
 
 
-def program(machine: str) -> list[Instruction]:
+def program(machine: str) -> Body:
     """The whole filter for one architecture."""
     column = list(AUDIT_ARCH).index(machine)
-    code = bpf.prologue(machine)
-    code += when(SPECIAL["clone3"][column], [(RET, 0, 0, ERRNO | ENOSYS)])  # its flags are out of reach: use clone
-    code += when(SPECIAL["unshare"][column], [(RET, 0, 0, NOTIFY)])
-    code += each((SPECIAL[name][column] for name in TRACED), TRACE)  # without a tracer: no such call
-    code += when(ALLOWED["clone"][column], refuse_bits(0, NAMESPACES | CLONE_PARENT, EPERM))
-    code += when(ALLOWED["socket"][column], _socket_rules())
-    code += when(ALLOWED["ioctl"][column], refuse_values(1, (TIOCSTI, TIOCLINUX), EPERM))
-    code += when(ALLOWED["fcntl"][column], refuse_values(1, (F_SETLEASE, F_NOTIFY), EPERM))
-    code += when(ALLOWED["prctl"][column], refuse_values(0, (PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER), EPERM))
-    code += when(ALLOWED["prlimit64"][column], _refuse_others())
-    code += when(ALLOWED["mknod"][column], _refuse_devices(1))
-    code += when(ALLOWED["mknodat"][column], _refuse_devices(2))
-    ruled = {"clone", "socket", "ioctl", "fcntl", "prctl", "prlimit64", "mknod", "mknodat"}
-    code += each((numbers[column] for name, numbers in ALLOWED.items() if name not in ruled), ALLOW)
-    code += each((numbers[column] for numbers in REFUSED.values()), ERRNO | EPERM)
-    return [*code, (RET, 0, 0, ERRNO | ENOSYS)]
+    ruled = {
+        "clone3": always(ERRNO | ENOSYS),  # its flags are out of reach: use clone
+        "unshare": always(NOTIFY),
+        **dict.fromkeys(TRACED, always(TRACE)),  # without a tracer: no such call
+        "clone": refuse_bits(0, NAMESPACES | CLONE_PARENT, EPERM),
+        "socket": _socket_rules(),
+        "ioctl": refuse_values(1, (TIOCSTI, TIOCLINUX), EPERM),
+        "fcntl": refuse_values(1, (F_SETLEASE, F_NOTIFY), EPERM),
+        "prctl": refuse_values(0, (PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER), EPERM),
+        "prlimit64": _refuse_others(),
+        "mknod": _refuse_devices(1),
+        "mknodat": _refuse_devices(2),
+    }
+    known = {**SPECIAL, **ALLOWED}
+    rules = [(known[name][column], body) for name, body in ruled.items()]
+    rules += [(numbers[column], always(ALLOW)) for numbers in ALLOWED.values()]
+    rules += [(numbers[column], always(ERRNO | EPERM)) for numbers in REFUSED.values()]
+    return bpf.prologue(machine) + bpf.decide(rules, always(ERRNO | ENOSYS))
 
 
-def _refuse_others() -> list[Instruction]:
+def _refuse_others() -> Body:
     """Limits of the caller alone: the keeper has the same user id, and could be starved of descriptors or time."""
     return [argument(0), (JEQ, 0, 1, 0), (RET, 0, 0, ALLOW), (RET, 0, 0, ERRNO | EPERM)]
 
 
-def _refuse_devices(index: int) -> list[Instruction]:
-    mask: list[Instruction] = [argument(index), (AND, 0, 0, S_IFMT)]
+def _refuse_devices(index: int) -> Body:
+    mask: Body = [argument(index), (AND, 0, 0, S_IFMT)]
     return mask + refuse_values(index, (S_IFCHR, S_IFBLK), EPERM)[1:]
 
 
-def _socket_rules() -> list[Instruction]:
+def _socket_rules() -> Body:
     """Unix, IPv4 and IPv6; streams, datagrams and sequenced packets."""
     families = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)
     return [

@@ -8,6 +8,7 @@ from typing import Any
 
 MAX_BYTES = 1 << 18
 MAX_DESCRIPTORS = 32
+DOORWAY = ("127.0.0.1", 3128)  # where a sandbox finds its way out
 
 Message = dict[str, Any]
 

@@ -18,7 +18,7 @@ from functools import partial
 from typing import NoReturn
 
 import belljar_kernel
-from belljar_jail import hugepages, immortal, keeper, linux, packing, seccomp, service, walls, wire
+from belljar_jail import arenas, hugepages, immortal, keeper, linux, packing, seccomp, service, walls, wire
 from belljar_kernel import entry, reseed
 from belljar_kernel.configuration import rehearse
 from belljar_kernel.kernel import Kernel
@@ -112,6 +112,8 @@ class Init(ForkServer):
         if pid == 0:
             try:
                 self.control.close()
+                if order["modules"]:
+                    arenas.reserve()
                 _import(order["modules"])
                 zygote = Zygote(socket.socket(fileno=descriptors[0]))
                 if order["modules"]:
@@ -139,6 +141,7 @@ class Zygote(ForkServer):
             rehearse(self.kernel)
         immortal.immortalise()
         gc.collect()
+        arenas.fill_holes()
         hugepages.collapse()
 
     def _make_kernel(self, order: wire.Message, descriptors: list[int]) -> tuple[wire.Message, list[int]]:

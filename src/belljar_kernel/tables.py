@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 
-from belljar_kernel.genuine import class_attribute, is_exactly, loaded
+from belljar_kernel import grid
+from belljar_kernel.genuine import class_attribute, is_exactly, loaded, loaded_class
 from belljar_kernel.value import records_of
 
 TYPE_CHECKING = False
@@ -14,6 +15,16 @@ if TYPE_CHECKING:
 TABLE = "application/vnd.belljar.table+json"
 NOTEBOOK_COLUMNS = 20
 _SHOWING = ("__repr__", "_repr_html_", "_info_repr", "to_string")
+EDGE = 3  # pandas begins a new line before the last columns
+_WRITERS = (
+    ("html", "HTMLFormatter"),
+    ("html", "NotebookFormatter"),
+    ("string", "StringFormatter"),
+    ("format", "DataFrameRenderer"),
+    ("printing", "_TextAdjustment"),
+)
+_heads: dict[tuple[object, object], str | None] = {}
+_writers: dict[tuple[object, object], list[object]] = {}
 _own: dict[str, object] = {}  # how pandas itself shows a table; others change that
 
 
@@ -62,6 +73,74 @@ def _rendered(frame: Any, pandas: dict[str, Any], formats: dict[str, Any]) -> di
     formatter = formats["DataFrameFormatter"](frame, bold_rows=True, **options)
     cells = functools.cache(formatter.format_col)
     formatter.format_col = lambda number: list(cells(number))
+    return _laid_out(frame, formatter, option, formats, line_width) or _written(formatter, formats, line_width)
+
+
+def _written(formatter: Any, formats: dict[str, Any], line_width: int | None) -> dict[str, str]:
     renderer = formats["DataFrameRenderer"](formatter)
     html = renderer.to_html(notebook=True)
     return {"text/html": html, "text/plain": renderer.to_string(line_width=line_width)}
+
+
+def _laid_out(
+    frame: Any, formatter: Any, option: Any, formats: dict[str, Any], line_width: int | None
+) -> dict[str, str]:
+    """The same for what most tables are, a few rows and columns with one name each: pandas writes thrice as long."""
+    index, names = frame.index, frame.columns
+    if frame.empty or formatter.is_truncated or formatter.should_show_dimensions or formatter.justify != "right":
+        return {}
+    if index.nlevels > 1 or names.nlevels > 1 or formatter.has_index_names or formatter.has_column_names:
+        return {}
+    if option("display.unicode.east_asian_width"):
+        return {}
+    labels, headers = index._format_flat(include_name=False), names._format_flat(include_name=False)
+    is_number = formats["is_numeric_dtype"]
+    padded = [" " + name if is_number(dtype) else name for name, dtype in zip(headers, frame.dtypes, strict=True)]
+    columns = [formatter.format_col(number) for number in range(len(headers))]
+    most = option("display.max_colwidth")
+    for texts in (labels, headers, padded, *columns):
+        if not all(_is_simple(text, most) for text in texts):
+            return {}
+    if len(set(headers)) < len(headers):
+        return {}
+    if line_width is not None and grid.width(labels, padded, columns) + EDGE > line_width:
+        return {}
+    head = _head(type(frame), option("display.html.border"), option("display.html.use_mathjax"), formats)
+    if head is None:
+        return {}
+    return {
+        "text/html": grid.as_html(head, labels, headers, columns),
+        "text/plain": grid.as_text(labels, padded, columns),
+    }
+
+
+def _is_simple(text: object, most: int | None) -> bool:
+    """Whether every pandas that we know writes it in the same way: spaces in a row are not the same to all of them."""
+    return type(text) is str and (most is None or len(text) < most) and "  " not in text.strip()
+
+
+def _head(kind: Any, border: object, use_mathjax: object, formats: dict[str, Any]) -> str | None:
+    """What html begins with before the names of columns, in the words of this pandas.
+
+    None when it does not write as we do, or no longer as it did when we looked.
+    """
+    key = border, use_mathjax
+    if key not in _heads:
+        frame = kind({"x": [0]})
+        written = _written(formats["DataFrameFormatter"](frame, bold_rows=True), formats, None)
+        head = written["text/html"].partition("      <th>x</th>")[0]
+        ours = {
+            "text/html": grid.as_html(head, ["0"], ["x"], [["0"]]),
+            "text/plain": grid.as_text(["0"], [" x"], [[" 0"]]),
+        }
+        _heads[key] = head if ours == written else None
+        _writers[key] = _parts()
+    before, now = _writers[key], _parts()
+    same = len(before) == len(now) and all(part is other for part, other in zip(before, now, strict=True))
+    return _heads[key] if same else None
+
+
+def _parts() -> list[object]:
+    """All that pandas writes tables with; somebody may have changed it."""
+    kinds = [loaded_class(f"pandas.io.formats.{module}", name) for module, name in _WRITERS]
+    return [part for kind in kinds if kind is not None for part in vars(kind).values()]

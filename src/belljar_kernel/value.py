@@ -90,7 +90,7 @@ class _Converter:
 
     def cell(self, value: object) -> Any:
         """A cell of a table: never a reason to give the table up."""
-        if _is_missing(value):
+        if not is_exact(value, float, int, str) and _is_missing(value):
             return None
         try:
             return self.convert(value, DEPTH - 5)

@@ -33,6 +33,8 @@ FRAMES = [
     "pd.DataFrame({('a', 'x'): [1, 2], ('a', 'y'): [3, 4]}, index=pd.MultiIndex.from_tuples([('p', 1), ('p', 2)]))",
     "pd.DataFrame([[1, 2], [3, 4]], columns=['same', 'same']).rename_axis('rows').rename_axis('columns', axis=1)",
     "pd.DataFrame({'o': [[1, 2], {'a': 1}, None], 'c': [1 + 2j, 0j, -1j], 't': pd.to_timedelta([1, 2, 3], 'h')})",
+    "pd.DataFrame({'spaces': ['a  b', ' c ', 'd   e  f']}, index=['x  y', 'z', ''])",
+    "pd.DataFrame([[1, 'a', 2.5], [3, 'b', 4.5]], columns=['same', 'other', 'same'])",
     "pd.DataFrame({'i': pd.array([1, None], 'Int64'), 's': pd.array(['a', None], 'string')})",
 ]
 OPTIONS = [
@@ -99,3 +101,31 @@ def test_a_cell_that_cannot_be_shown_is_the_codes_error(tables: Sandbox):
     code = "class Cell:\n    def __repr__(self):\n        raise KeyError('no')\n    __str__ = __repr__\npd.DataFrame({'a': [Cell()]})"
     assert tables.run(code).error.name == "KeyError"
     assert tables.run("pd.DataFrame({'a': [1]})").error is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "format.DataFrameRenderer.to_html = lambda *_, **__: 'MINE'",
+        "html.HTMLFormatter._write_cell = lambda self, *_, **__: self.write('MINE')",
+        "html.NotebookFormatter.write_style = lambda self: self.write('MINE')",
+        "string.StringFormatter.to_string = lambda _: 'MINE'",
+        "printing._TextAdjustment.justify = lambda _, texts, *__, **___: [f'MINE{text}' for text in texts]",
+    ],
+)
+def test_so_is_whoever_changes_what_they_are_written_with(tables: Sandbox, change: str):
+    target, _, value = change.partition(" = ")
+    code = f"""
+from pandas.io.formats import format, html, printing, string
+frame = pd.DataFrame({{"a": [1, 2, 3, 4]}})
+shown(frame)
+own = {target}
+{target} = {value}
+try:
+    assert shown(frame)
+    assert "MINE" in frame._repr_html_() + repr(frame)
+finally:
+    {target} = own
+assert shown(frame)
+"""
+    assert tables.run(code).error is None

@@ -1,4 +1,7 @@
 import json
+import shlex
+import subprocess
+import sys
 from importlib.metadata import version
 
 import pytest
@@ -47,3 +50,13 @@ def test_a_prepared_base_environment_needs_no_preparation(belljar):
     done = belljar("packages", "sync")
     assert done.returncode == 0
     assert b"the base environment is ready" in done.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_is_closed_is_no_mistake_of_ours(environment, closed: str):
+    command = f"{shlex.quote(sys.executable)} -m belljar run -c 'import sys; print(1); sys.exit(3)' {closed}"
+    done = subprocess.run(
+        ["sh", "-c", command], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (3, "")
+    assert done.stdout == ("" if ">&-" in closed.split() or " >&-" in closed else "1\n")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from belljar import Execution, Limits, Sandbox
+from belljar import Execution, Limits, Sandbox, compose
+from belljar.settings import Settings
 
 CHILDREN = """
 import subprocess, sys, time
@@ -63,6 +65,18 @@ def test_files_count_towards_memory(small: Sandbox):
     assert facts(ran) == ("out_of_memory", "MemoryError", "MEMORY_ERROR", 137, "reset")
     assert is_reset(small, "memory limit of 128 MB")
     assert small.run("import os; os.remove('/tmp/big')").status == "ok"
+
+
+def test_files_that_fill_the_memory_are_not_the_end_of_all_files(native: None):
+    code = "with open('/tmp/big', 'wb') as file:\n    for _ in range(250): file.write(b'x' * (1 << 20))"
+    host = compose.LocalHost(replace(Settings.load(), pool_size=0))
+    with compose.using(host):
+        for _ in range(8):
+            with Sandbox("native", limits=Limits(memory_mb=128, timeout_s=20)) as sandbox:
+                sandbox.files.write("kept.txt", "kept")
+                assert sandbox.run(code).status == "out_of_memory"
+                assert sandbox.run("open('kept.txt').read()").value == "kept"
+    host.close()
 
 
 def test_a_loop_is_interrupted_at_its_limit_with_the_state_kept(small: Sandbox):

@@ -22,11 +22,18 @@ class Lazy:
     @property
     def __class__(self): self.made = [object()]; return Lazy
 lazy, gone = Lazy(), weakref.proxy(Lazy())
+def function(): return ("in a", "tuple"), 12345.5, [n for n in (1, 2)]
+class Secretive(type):
+    def __getattribute__(cls, name): raise RuntimeError(name)
+class Secret(metaclass=Secretive): pass
 count = immortal.immortalise()
 gc.freeze()
 before = sys.getrefcount(kept["list"])
 names = [kept["list"] for _ in range(1000)]
 assert sys.getrefcount(kept["list"]) == before > 1 << 30, before
+of_code, of_class = function.__code__.co_consts, vars(dict)["fromkeys"]
+assert all(sys.getrefcount(it) > 1 << 30 for it in (of_code, *of_code, of_class))
+assert function() == (("in a", "tuple"), 12345.5, [1, 2]) and dict.fromkeys("a") == {"a": None}
 kept["list"].append(3); kept["text"] += "b"; del kept["nested"]; names.clear()
 fresh = [kept["list"]]
 assert sys.getrefcount(fresh) < 10

@@ -18,8 +18,8 @@ from tests.shop import Shop, wheel
 
 from belljar import Execution, InvalidRequest, PackageError, Policy, Sandbox, compose
 from belljar.compose import LocalHost
-from belljar.engines.native.doorway import variables
 from belljar.engines.native.engine import NativeEngine
+from belljar.engines.native.route import variables
 from belljar.settings import Settings
 
 # `CLIENTS` in the sandbox: what each client makes of a URL, in one form.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+from types import CodeType
 
 from belljar_jail import packing
 from belljar_kernel import value
@@ -29,3 +30,17 @@ def test_our_own_code_is_moved_too():
     packing.pack(lambda: None)
     assert value.value_of.__code__ is not before
     assert value.value_of((1, 2)) == [1, 2]
+
+
+def test_so_are_functions_within_functions():
+    def outer() -> list[int]:
+        return sorted([3, 1, 2], key=lambda number: -number)
+
+    def inner(code: CodeType) -> CodeType:
+        return next(it for it in code.co_consts if type(it) is CodeType)
+
+    before = outer.__code__
+    packing.pack(outer)
+    assert inner(outer.__code__) is not inner(before)
+    assert inner(outer.__code__) == inner(before)
+    assert outer() == [3, 2, 1]

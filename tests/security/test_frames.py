@@ -141,3 +141,18 @@ def check(execution: Execution) -> None:
         assert all(type(getattr(result, name)) in (str, type(None)) for name in ("text", "html", "png", "svg", "latex"))
         assert type(result.is_main_result) is bool
     json.dumps(execution.to_dict(), allow_nan=False)
+
+
+OTHER = "application/octet-stream"
+
+
+def test_the_kind_of_a_file_is_told_by_its_name_which_is_no_url():
+    names = {
+        "a/b.csv": "text/csv",
+        "x:y.png": "image/png",
+        "data:text/html,.txt": "text/plain",
+        "//[": OTHER,
+        ".html": OTHER,
+    }
+    files = finished({"status": "ok", "files": [{"path": name, "size": 1} for name in names]}).files
+    assert {file.path: file.mime for file in files} == names

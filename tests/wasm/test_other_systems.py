@@ -27,6 +27,7 @@ sys.platform = "freebsd14"
 for name in ("pidfd_open", "memfd_create", "sched_getaffinity", "eventfd", "setns", "unshare", "getxattr", "splice"):
     if hasattr(os, name):
         delattr(os, name)
+os.process_cpu_count = os.cpu_count
 """
 USE = """
 from belljar import Limits, Policy, Sandbox

@@ -204,6 +204,9 @@ class KernelProcess(Protocol):
         """End everything and leave nothing behind. Idempotent."""
 
 
+First = Callable[[KernelProcess], dict[str, Any]]  # makes a Request of a process, which may not be up yet
+
+
 class Engine(Protocol):
     """Builds one kind of wall."""
 
@@ -241,12 +244,12 @@ class Engine(Protocol):
     async def check(self) -> EngineHealth:
         """Prove each layer by trying to break it; cached where the proof still holds."""
 
-    async def start(self, spec: Spec) -> KernelProcess:
-        """Build a sandbox and return it ready for its first Request.
+    async def start(self, spec: Spec, first: First | None = None) -> KernelProcess:
+        """Build a sandbox and return it once its kernel has answered `first`, which may be sent before its hello.
 
         Raises:
             EngineUnavailable: when a layer is missing and the operator did not allow that.
-            StartFailed: when this one sandbox did not come up.
+            StartFailed: when this one sandbox did not come up, or ended before it had answered.
         """
 
     async def fork(self, process: KernelProcess, spec: Spec) -> tuple[KernelProcess, list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 from belljar.engines.base import Exit
+from belljar.errors import StartFailed
 from belljar.execution import ExecutionError, Status
 from belljar.limits import Limits
 
@@ -53,3 +54,8 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def in_set_up(exit: Exit, limits: Limits) -> StartFailed:
+    """What to raise for a kernel that ended before it had answered its first Request."""
+    return StartFailed(f"the kernel ended while it was being set up: {explain(exit, limits)[1].value}")

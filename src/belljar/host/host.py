@@ -18,7 +18,7 @@ from belljar.host.expiry import Expiry
 from belljar.host.journal import Journal
 from belljar.host.network import Network
 from belljar.host.pool import Pool
-from belljar.host.session import Session
+from belljar.host.session import Session, configuration
 from belljar.limits import Limits
 from belljar.packages.environment import Environment
 from belljar.settings import Settings
@@ -74,9 +74,9 @@ class Host:
             await session.close()
             raise SandboxClosed("the host was closed while the sandbox started")
         self.sessions[spec.id] = session
-        session.is_set_up = is_pooled
+        session.is_set_up = True
         try:
-            if not is_pooled or spec.env or spec.policy.network or spec.limits != Limits():
+            if is_pooled and (spec.env or spec.policy.network or spec.limits != Limits()):
                 await session.configure()
             if spec.policy.network:
                 await network.egress()
@@ -277,7 +277,9 @@ class Host:
         process = await pool.take(spec) if pool is not None and not spec.policy.mounts else None
         if process is not None:
             return process, True
-        return await (engine.start(spec) if pool is None else pool.start(spec)), False
+        if pool is not None:
+            return await pool.start(spec), False
+        return await engine.start(spec, partial(configuration, spec=spec, warm=False)), False
 
     async def _open_durability(self) -> Durability:
         from belljar.host.durability import Durability

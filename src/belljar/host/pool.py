@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
 from collections import deque
 from dataclasses import replace
+from functools import partial
 
-from belljar.engines.base import Engine, KernelExited, KernelProcess, Spec, ignore
+from belljar.engines.base import Engine, KernelProcess, Spec
 from belljar.errors import SandboxError
 from belljar.host.session import configuration
 
@@ -56,7 +58,7 @@ class Pool:
         """A process that somebody waits for; those that nobody waits for come after it."""
         self._awaited += 1
         try:
-            return await self.engine.start(spec)
+            return await self.engine.start(spec, partial(configuration, spec=spec, warm=False))
         finally:
             self._awaited -= 1
             asyncio.get_running_loop().call_later(REFILL_AFTER_S, self.refill)
@@ -101,15 +103,13 @@ class Pool:
     async def _make_one(self) -> None:
         spec = replace(self.template, id=str(uuid.uuid4()))
         try:
-            process = await self.engine.start(spec)
-            try:
-                await process.request(configuration(process, spec, warm=True), ignore)
-            except BaseException:
-                await process.close()
-                raise
-            self._ready.append(process)
-        except (SandboxError, KernelExited, OSError):
+            process = await self.engine.start(spec, partial(configuration, spec=spec, warm=True))
+            self._ready.append(process)  # not in one line: there may be another queue by then
+        except (SandboxError, OSError):
             return  # a sandbox that somebody waits for will say why
         finally:
             self._coming -= 1
+        if len(self._ready) >= self.size and not self._awaited:
+            with contextlib.suppress(SandboxError, OSError):
+                await self.engine.warm_up(spec.environment)
         asyncio.get_running_loop().call_soon(self.refill)

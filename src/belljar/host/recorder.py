@@ -109,7 +109,9 @@ def _is_well_formed(mime: str, content: object) -> bool:
 
 
 def _weight(content: object) -> int:
-    return len(content) if isinstance(content, str) else len(json.dumps(content))
+    if isinstance(content, str):
+        return len(content)
+    return len(json.dumps(content)) if content else 0
 
 
 def _error(given: object) -> ExecutionError | None:
@@ -137,7 +139,8 @@ def _files(given: object) -> list[ChangedFile]:
 
 
 def _mime(path: str) -> str:
-    return mimetypes.guess_type(path, strict=False)[0] or "application/octet-stream"
+    name = path.rpartition("/")[2].replace(":", "_")  # it would be read as a URL
+    return mimetypes.guess_type(name, strict=False)[0] or "application/octet-stream"
 
 
 def _text(given: object) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from belljar.engines import exits
 from belljar.engines.base import Engine, Event, KernelExited, KernelProcess, OnEvent, Spec, ignore
-from belljar.errors import HostBusy, PackageError, SandboxClosed, SandboxError, StartFailed
+from belljar.errors import HostBusy, PackageError, SandboxClosed, SandboxError
 from belljar.execution import Execution, ExecutionError, State, Usage
 from belljar.host.network import Network
 from belljar.host.overflow import Overflow
@@ -96,7 +96,7 @@ class Session:
         try:
             await self.process.request(configuration(self.process, self.spec, warm=False), ignore)
         except KernelExited as ended:
-            raise StartFailed(f"the kernel ended while it was being set up: {ended.exit}") from None
+            raise exits.in_set_up(ended.exit, self.spec.limits) from None
         self.is_set_up = True
 
     async def accept(self, run: Run, on_event: OnEvent | None = None) -> Execution:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from belljar.engines.base import CannotFork, EngineHealth, KernelProcess, Spec
+from belljar.engines.base import CannotFork, EngineHealth, First, KernelProcess, Spec
 from belljar.engines.confinement import Program
 from belljar.engines.native import cgroups, confined, trees
 from belljar.engines.native.confined import ConfinedProgram
@@ -92,9 +92,9 @@ class NativeEngine:
         """Prove each layer by trying to break it; the proof is kept as long as it holds."""
         return await self.health.prove(self._start)
 
-    async def start(self, spec: Spec) -> KernelProcess:
+    async def start(self, spec: Spec, first: First | None = None) -> KernelProcess:
         """Build a sandbox, from the warm zygote when it is up, else from the bare one."""
-        return await self._start(spec, await self._admitted())
+        return await self._start(spec, await self._admitted(), first)
 
     async def fork(self, process: KernelProcess, spec: Spec) -> tuple[KernelProcess, list[str]]:
         """Copy-on-write, into walls and a control group of its own."""
@@ -135,10 +135,17 @@ class NativeEngine:
         return True
 
     async def warm_up(self, environment: Environment) -> None:
-        """Have the environment's heavy modules imported, once, behind the wall."""
+        """Have the environment's heavy modules imported, once, behind the wall, and keepers there."""
         if environment.warm and environment.is_warm:
             jail = await self._jail(environment)
             await jail.warm_up()
+        if (reserve := self._reserves.get(environment.ground.digest)) is not None:
+            await reserve.fill()
+
+    @property
+    def in_reserve(self) -> int:
+        """How many keepers are there for sandboxes to come."""
+        return sum(reserve.ready for reserve in self._reserves.values())
 
     def outermost(self) -> list[int]:
         """The launchers, and process 1 of each."""
@@ -180,7 +187,7 @@ class NativeEngine:
             raise EngineUnavailable(_refusal(health), health)
         return missing
 
-    async def _start(self, spec: Spec, degraded: tuple[str, ...]) -> NativeProcess:
+    async def _start(self, spec: Spec, degraded: tuple[str, ...], first: First | None = None) -> NativeProcess:
         if not may_have(spec.policy, degraded):
             raise InvalidRequest(
                 "network=[...] is refused on this machine, where the wall around the network is missing;"
@@ -191,7 +198,7 @@ class NativeEngine:
         reserve = await self._reserve(spec.environment.ground, jail, hierarchy)
         home = await reserve.take(spec.limits) or self._group(spec, hierarchy)
         process = NativeProcess(jail, partial(self._jail, spec.environment), home, spec, degraded)
-        await process.start()
+        await process.start(first)
         reserve.refill_soon()
         return process
 

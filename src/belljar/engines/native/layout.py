@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from belljar.engines.native import doorway
+from belljar.engines.native import route
 from belljar.engines.native.interpreter import Interpreter
 from belljar_jail import beneath
 
@@ -63,7 +63,7 @@ def guest_environment(interpreter: Interpreter, threads: int = 1) -> dict[str, s
         "PYTHONDONTWRITEBYTECODE": "1",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }
-    environment |= doorway.variables(())
+    environment |= route.variables(())
     environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
     if interpreter.library_dir and _prefix(interpreter) != interpreter.prefix:
         environment["LD_LIBRARY_PATH"] = _moved(interpreter, os.path.realpath(interpreter.library_dir))

@@ -8,6 +8,7 @@ import codecs
 import contextlib
 import fcntl
 import os
+import select
 import socket
 import termios
 from typing import Any
@@ -32,11 +33,13 @@ class Link(Exchange):
         self.listeners: list[int] = []  # hears of `unshare` inside; handed on to the keeper
         self.pid_inside: int | None = None
         self._unsent = bytearray()
+        self._poll = select.poll()
         channel.setblocking(False)
         self.loop.add_reader(channel.fileno(), self._on_channel)
         for name, descriptor in streams.items():
             os.set_blocking(descriptor, False)
             self.loop.add_reader(descriptor, self._read_stream, name)
+            self._poll.register(descriptor, select.POLLIN)
 
     def send(self, request: dict[str, Any]) -> None:
         """Queue one Request; a kernel that does not read cannot hold up the host."""
@@ -45,11 +48,9 @@ class Link(Exchange):
 
     def drain(self) -> None:
         """Take from the streams what is in them now."""
-        for name, descriptor in self.streams.items():
-            waiting = array.array("i", [0])
-            with contextlib.suppress(OSError, ValueError):
-                fcntl.ioctl(descriptor, termios.FIONREAD, waiting)
-            left = waiting[0]
+        ready = {descriptor for descriptor, _ in self._poll.poll(0)}
+        for name, descriptor in self.streams.items() if ready else ():
+            left = _waiting(descriptor) if descriptor in ready else 0
             while left > 0:
                 got = self._read_stream(name, min(left, READ_BYTES))
                 if not got:
@@ -77,6 +78,7 @@ class Link(Exchange):
         self.end(None)
         for descriptor in self.streams.values():
             self.loop.remove_reader(descriptor)
+            self._poll.unregister(descriptor)
             os.close(descriptor)
         self.streams = {}
         self.channel.close()
@@ -142,3 +144,11 @@ class Link(Exchange):
         if text and self.on_event is not None:
             self.on_event({"type": name, "id": self.open_id, "text": text})
         return len(data)
+
+
+def _waiting(pipe: int) -> int:
+    """How many bytes are in it."""
+    count = array.array("i", [0])
+    with contextlib.suppress(OSError, ValueError):
+        fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return count[0]

@@ -10,8 +10,9 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, Spec
-from belljar.engines.native import doorway
+from belljar.engines import exits
+from belljar.engines.base import Event, Exit, First, KernelExited, OnEvent, Sample, Spec, ignore
+from belljar.engines.native import route
 from belljar.engines.native.cgroups import Group
 from belljar.engines.native.descriptors import has_ended
 from belljar.engines.native.jail import START_TIMEOUT_S, Jail, Zygote
@@ -67,7 +68,7 @@ class NativeProcess:
     @property
     def environment(self) -> dict[str, str]:
         """The variables that every sandbox starts with."""
-        return self.jail.plan.env | doorway.variables(self._hosts)
+        return self.jail.plan.env | route.variables(self._hosts)
 
     @property
     def alive(self) -> bool:
@@ -75,14 +76,14 @@ class NativeProcess:
         kernel = self._open_kernel()
         return kernel is not None and not has_ended(kernel.pidfd)
 
-    async def start(self) -> None:
-        """Bring up the keeper and a kernel; nothing is left behind when that fails.
+    async def start(self, first: First | None = None) -> None:
+        """Bring up the keeper and a kernel that has answered a first Request; nothing is left behind when that fails.
 
         Raises:
             StartFailed: with the step that failed.
         """
         try:
-            await self._start()
+            await self._start(first(self) if first is not None else None)
         except BaseException:
             await self.close()
             raise
@@ -208,7 +209,7 @@ class NativeProcess:
             if parent._closing is not None and not parent.forks:
                 await parent._leave()
 
-    async def _start(self) -> None:
+    async def _start(self, request: dict[str, Any] | None = None) -> None:
         """Whatever of keeper and kernel is not there."""
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
@@ -224,16 +225,20 @@ class NativeProcess:
                 if self.keeper.mounts != self._mounts:
                     await self.keeper.show_mounts(self._mounts)
                 zygote = self.jail.best() if self._packages.is_warm else self.jail.bare
-                await self._start_kernel(self.keeper, zygote)
+                await self._start_kernel(self.keeper, zygote, request)
         except TimeoutError:
             raise StartFailed(f"the sandbox was not up after {START_TIMEOUT_S} s; is the machine overloaded?") from None
         except OSError as failure:
             raise StartFailed(f"the sandbox could not be started: {failure}") from failure
 
-    async def _start_kernel(self, keeper: Keeper, zygote: Zygote) -> None:
+    async def _start_kernel(self, keeper: Keeper, zygote: Zygote, request: dict[str, Any] | None) -> None:
         said: list[str] = []
+        answer: asyncio.Future[Event | None] | None = None
         with contextlib.ExitStack() as theirs:
             kernel = self.kernel = new_link(theirs)
+            if request is not None:  # it finds this as soon as it reads, and nobody waits for its hello
+                self._request_ids += 1
+                answer = kernel.ask(self._request_ids, request, ignore)
             kernel.on_event = lambda event: said.append(event.get("text", ""))
             joins = self.group.joins if self.group else []
             without = [name for name in self.degraded if name in ("landlock", "seccomp")]
@@ -245,15 +250,19 @@ class NativeProcess:
         self.exit = made.exit
         self.exit.add_done_callback(lambda _: kernel.end(None))
         await asyncio.wait((kernel.hello, kernel.ended), return_when=asyncio.FIRST_COMPLETED)
-        kernel.on_event = None
         if not kernel.hello.done():
             raise StartFailed(f"the kernel did not come up: {''.join(said)[-500:] or 'it ended'}")
+        kernel.on_event = None if answer is None else ignore  # whatever it says from here on may be much
         check_hello(kernel.hello.result())
         if kernel.pid_inside is None:
             raise StartFailed("the kernel did not say that its walls are closed")
         keeper.introduce(kernel.pid_inside, kernel.listeners)
         kernel.close_listeners()
         self.doorkeeper = keeper
+        if answer is not None and await answer is None:
+            await self.kill()  # it may have broken the protocol, and live
+            raise exits.in_set_up(await self._exit_facts(), self.limits)
+        kernel.on_event = None
 
     def open_doorway(self) -> None:
         """Have the sandbox's own egress answer whoever comes to its listener."""

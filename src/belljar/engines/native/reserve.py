@@ -13,7 +13,7 @@ from belljar.engines.native.keeper import Keeper, disk_order
 from belljar.errors import StartFailed
 from belljar.limits import Limits
 
-REFILL_AFTER_S = 0.005  # the sandbox that was made has something to run now: let it
+REFILL_AFTER_S = 0.05  # the sandbox that was made has something to run now: let it
 
 
 class Reserve:
@@ -50,11 +50,17 @@ class Reserve:
         """How many could be taken now."""
         return sum(keeper.alive for keeper in self._keepers)
 
+    async def fill(self) -> None:
+        """Make what is missing now: nobody waits for anything else."""
+        self._begin_refill()
+        if self._refill is not None:
+            await asyncio.wait((self._refill,))
+
     def refill_soon(self) -> None:
         """Make what is missing, one at a time, in the background."""
         if not self._is_due and self.ready < self.size:
             self._is_due = True
-            asyncio.get_running_loop().call_later(REFILL_AFTER_S, self._begin_refill)
+            asyncio.get_running_loop().call_later(REFILL_AFTER_S, self._refill_due)
 
     async def close(self) -> None:
         """End what nobody took."""
@@ -65,8 +71,11 @@ class Reserve:
         while self._keepers:
             await _discard(self._keepers.popleft())
 
-    def _begin_refill(self) -> None:
+    def _refill_due(self) -> None:
         self._is_due = False
+        self._begin_refill()
+
+    def _begin_refill(self) -> None:
         if not self._closed and (self._refill is None or self._refill.done()):
             self._refill = asyncio.get_running_loop().create_task(self._make_missing())
 

@@ -10,7 +10,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from belljar.engines.base import CannotFork, EngineHealth, KernelProcess, Spec
+from belljar.engines import exits
+from belljar.engines.base import CannotFork, EngineHealth, First, KernelExited, KernelProcess, Spec, ignore
 from belljar.engines.confinement import Confinement, Program
 from belljar.engines.wasm.assembly import INSIDE, Runtime, is_assembled, runtime_of
 from belljar.engines.wasm.bare import BareRunner
@@ -114,7 +115,7 @@ class WasmEngine:
         """Prove the wall by trying to break it, where the runtime is there already."""
         return await self._health.prove()
 
-    async def start(self, spec: Spec) -> KernelProcess:
+    async def start(self, spec: Spec, first: First | None = None) -> KernelProcess:
         """Start a process from the largest snapshot that its memory has room for."""
         if spec.limits.memory_mb > MOST_MEMORY_MB:
             raise InvalidRequest(f"memory_mb must be at most {MOST_MEMORY_MB} on the wasm engine, which has 32 bits")
@@ -122,6 +123,14 @@ class WasmEngine:
             partial(self.launch, spec), spec.environment, spec.limits, spec.egress, spec.policy.mounts
         )
         await process.start()
+        try:
+            if first is not None:
+                await process.request(first(process), ignore)
+        except BaseException as failure:
+            await process.close()
+            if isinstance(failure, KernelExited):
+                raise exits.in_set_up(failure.exit, spec.limits) from None
+            raise
         return process
 
     async def fork(self, process: KernelProcess, spec: Spec) -> tuple[KernelProcess, list[str]]:

@@ -86,9 +86,6 @@ def open_sandbox(options: Namespace, limits: Limits, files: dict[str, bytes]) ->
     """
     for name in ("BELLJAR_POOL_SIZE", "BELLJAR_RESERVE_SIZE"):
         os.environ.setdefault(name, "0")
-    from belljar.headstart import head_start
-
-    head_start(options.engine)
     from belljar import compose
     from belljar.policy import Policy
     from belljar.sandbox import Sandbox
