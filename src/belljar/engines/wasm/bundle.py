@@ -12,7 +12,7 @@ from belljar.errors import StartFailed
 
 _IMPORT = re.compile(r'^(.*?)import (?:\{([^{}]*)\} from )?"\./([a-z]+)\.js";', re.MULTILINE)
 _EXPORT = re.compile(
-    r"^((?:/\*\*.*?\*/ )?)export ((?:async )?function\*?|class|const) ([\w$]+)", re.MULTILINE | re.DOTALL
+    r"^((?:/\*\*(?:(?!\*/).)*\*/ )*)export ((?:async )?function\*?|class|const) ([\w$]+)", re.MULTILINE | re.DOTALL
 )
 _LEFT = re.compile(r"^(?:.*\*/ )?(?:import [{\"*]|export )", re.MULTILINE)
 

@@ -3,19 +3,20 @@
  * Python, and raises interrupts there, also while it is busy. Hands the files over when that thread has to be ended, and
  * ends the process when the host lets go.
  */
-import { send, sendBytes } from "./channel.ts";
-import { type Change, Kept } from "./kept.ts";
-import { Outbox, sharedMemory } from "./mailbox.ts";
+import { send, sendBytes, takeOutput } from "./channel.ts";
+import { Kept } from "./kept.ts";
+import { Outbox } from "./mailbox.ts";
 import { compileLibraries, readMain } from "./modules.ts";
+import { sharedMemory } from "./shared.ts";
 
 const SIGINT = 2;
 const CHUNK = 8 << 20;
 const OBJECT = 0x7b; // the first byte of JSON; any other begins a message for the mailbox
-/** Shared with the Python thread: a signal that waits to be delivered, and its mail. */
-const signal = sharedMemory();
-const outbox = new Outbox(signal);
+const shared = sharedMemory();
+const outbox = new Outbox(shared);
 const options = JSON.parse(Deno.args[0]);
-const kept = new Kept();
+const changes = new MessageChannel();
+const kept = new Kept(changes.port1, shared);
 const loaded = Promise.withResolvers<void>();
 let isUp = false;
 const bytes = readMain(options.snapshot); // beside the start of the other thread, which soon waits for it
@@ -27,14 +28,13 @@ python.onerror = (event) => {
   if (!isUp) Deno.exit(70);
   send({ type: "ended", id: 0, code: 70 });
 };
-python.onmessage = ({ data }: MessageEvent<"loaded" | "up" | "room" | number | Change>) => {
+python.onmessage = ({ data }: MessageEvent<"loaded" | "up" | "room" | number>) => {
   if (data === "up") isUp = true;
   else if (data === "room") outbox.flush();
   else if (data === "loaded") loaded.resolve();
   else if (typeof data === "number") send({ type: "ended", id: 0, code: data });
-  else if (Array.isArray(data)) kept.take(data);
 };
-python.postMessage({ signal, options });
+python.postMessage({ shared, options, changes: changes.port2 }, [changes.port2]);
 python.postMessage(await WebAssembly.compile(await bytes)); // while the other thread loads its scripts
 await loaded.promise;
 const libraries = compileLibraries(options.snapshot); // not before: others are busy with scripts and memory
@@ -46,10 +46,13 @@ function complain(text: string): void {
   Deno.stderr.writeSync(new TextEncoder().encode(`${text}\n`));
 }
 
-/** End the Python thread, which may be in the middle of a frame: what counts comes after the marker that the host chose. */
-function leave(marker: string): never {
+/** End the Python thread and hand over the files. That thread may run on for a moment, but says nothing after the marker
+ * that the host chose, and what it told before is known. */
+async function leave(marker: string): Promise<never> {
   python.terminate();
+  await takeOutput(shared);
   sendBytes(Uint8Array.fromHex(marker));
+  await kept.arrived();
   for (const { data, ...facts } of kept.files()) {
     for (let start = 0; start === 0 || start < data.length; start += CHUNK) {
       const chunk = new Uint8Array(data.subarray(start, start + CHUNK)).toBase64();
@@ -83,7 +86,7 @@ while (true) {
   }
   const text = decoder.decode(frame);
   const order = size < 256 ? JSON.parse(text) : {};
-  if (order.type === "leave") leave(order.marker);
+  if (order.type === "leave") await leave(order.marker);
   else if (order.type === "interrupt") outbox.signal(SIGINT);
   else python.postMessage(text);
 }

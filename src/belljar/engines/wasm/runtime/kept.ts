@@ -1,5 +1,7 @@
 /** The files of the sandbox as the control thread knows them: enough to hand them on when the thread that runs Python has
- * to be ended. What it is told comes from that thread, and is not trusted to make sense. */
+ * to be ended. What it is told comes from that thread, and is not trusted to make sense. Changes have a port of their own,
+ * because what was posted to a worker's owner is gone when the worker is terminated, and what is in a port is not. */
+import { TOLD } from "./shared.ts";
 
 /** Facts are shared: size, modification time in milliseconds, mode. */
 export type Change =
@@ -28,12 +30,43 @@ export interface KeptFile {
 const NOTHING = new Uint8Array(0);
 /** Of the folders that lie in one another, and what is in the last. */
 export const DEEPEST = 128;
+const { add, load } = Atomics;
+
+/** The Python thread's side: says a change, and counts it. What that thread then answers comes after both. */
+export function teller(port: MessagePort, shared: Int32Array): (change: Change) => void {
+  const post = port.postMessage.bind(port) as (change: Change) => void;
+  return (change) => {
+    post(change);
+    add(shared, TOLD, 1);
+  };
+}
 
 export class Kept {
   #nodes = new Map<number, Node>();
+  #shared: Int32Array;
+  #taken = 0;
+  #onTaken = () => {};
 
-  /** Something changed inside. */
-  take(change: Change): void {
+  constructor(port: MessagePort, shared: Int32Array) {
+    this.#shared = shared;
+    port.onmessage = ({ data }) => {
+      if (Array.isArray(data)) this.#take(data as Change);
+      this.#taken++;
+      this.#onTaken();
+    };
+  }
+
+  /** When every change has arrived that was told before. Whoever counts more than he tells is waited for until the host
+   * gives up. */
+  arrived(): Promise<void> {
+    const told = load(this.#shared, TOLD);
+    return new Promise((resolve) => {
+      this.#onTaken = () => ((told - this.#taken) | 0) <= 0 && resolve();
+      this.#onTaken();
+    });
+  }
+
+  #take(change: Change): void {
     const [what, id] = change, node = this.#nodes.get(id);
     if (what === "make") this.#nodes.set(id, { parent: change[2], name: change[3], facts: change[4] });
     else if (what === "drop") this.#nodes.delete(id);

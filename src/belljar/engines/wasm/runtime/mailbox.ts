@@ -4,12 +4,8 @@
  * trusted. Made of what was there before any user code.
  */
 import { set, subarray } from "./genuine.ts";
+import { BELL, FULL, ringOf, SIGNAL, SIZE, TAKEN, WRITTEN } from "./shared.ts";
 
-/** Places of the shared integers. Pyodide itself looks at the first. */
-const SIGNAL = 0, BELL = 1, WRITTEN = 2, TAKEN = 3, FULL = 4;
-const INTEGERS = 16, START = 4 * INTEGERS;
-/** A power of two, and more than the largest message that the host sends. */
-const SIZE = 1 << 20;
 const LENGTH = 4;
 /** The first byte of an answer to a question; all other messages are about something that was begun. */
 const ANSWER = 0x41;
@@ -17,14 +13,8 @@ const ANSWER = 0x41;
 const { load, store, add, notify, wait, exchange } = Atomics, { min } = Math;
 const now = performance.now.bind(performance);
 
-/** The shared integers, with room for the ring behind them. */
-export function sharedMemory(): Int32Array {
-  return new Int32Array(new SharedArrayBuffer(START + SIZE), 0, INTEGERS);
-}
-
 export const numberAt = (bytes: Uint8Array, at: number) =>
   bytes[at] << 24 | bytes[at + 1] << 16 | bytes[at + 2] << 8 | bytes[at + 3];
-const ringOf = (shared: Int32Array) => new Uint8Array(shared.buffer, START, SIZE);
 
 /** The control thread's side. */
 export class Outbox {

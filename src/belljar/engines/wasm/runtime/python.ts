@@ -1,12 +1,12 @@
 /** The thread that runs Python: restores a snapshot, gives up its permissions, proves that, and then answers Requests. */
 import { boot, openParts } from "./boot.ts";
-import { send, sendText } from "./channel.ts";
+import { leaseOutput, send, sendText } from "./channel.ts";
 import type { ColdHalves } from "./cold.ts";
 import { ownDisk } from "./disk.ts";
 import type { PyCallable, Pyodide } from "./emscripten.ts";
 import { answerFileRequest } from "./files.ts";
 import { subarray } from "./genuine.ts";
-import type { Change } from "./kept.ts";
+import { type Change, teller } from "./kept.ts";
 import { answerLayerRequest } from "./layer.ts";
 import { type Mailbox, mailbox } from "./mailbox.ts";
 import type { Libraries, Modules } from "./modules.ts";
@@ -14,6 +14,7 @@ import { mountFolders } from "./mounts.ts";
 import { OWN } from "./places.ts";
 import { asker } from "./questions.ts";
 import { openSnapshot, restore } from "./restore.ts";
+import { SIGNAL } from "./shared.ts";
 import { breaches } from "./walls.ts";
 
 export interface Options {
@@ -38,7 +39,7 @@ interface Bridge {
 }
 
 const { parse } = JSON, { store } = Atomics;
-const tell = self.postMessage.bind(self) as (word: "loaded" | "up" | "room" | number | Change) => void;
+const tell = self.postMessage.bind(self) as (word: "loaded" | "up" | "room" | number) => void;
 const LARGEST_WRITE = 1 << 20;
 let openRequest = 0, isBroken = false;
 
@@ -61,23 +62,24 @@ class Inbox {
   }
 }
 
-self.onmessage = async ({ data: { signal, options } }) => {
+self.onmessage = async ({ data: { shared, options, changes } }) => {
+  leaseOutput(shared);
   const inbox = new Inbox();
   self.onmessage = ({ data }) => inbox.take(data);
   const opened = options.snapshot ? openSnapshot(options.snapshot) : null; // its memory is filled meanwhile
   const parts = await openParts(options.packages, options.areCompiled);
   tell("loaded");
   const trials = inbox.closed.promise.then(() => breaches(options.memoryPages)); // while Python boots
-  const { modules } = inbox, mail = mailbox(signal, () => tell("room"));
+  const { modules } = inbox, mail = mailbox(shared, () => tell("room"));
   const py = opened ? await restore(parts, opened, modules) : (await boot(parts, await modules.main)).py;
-  const bridge = connect(py, signal, mail, options), through = await trials;
+  const bridge = connect(py, shared, mail, options, teller(changes, shared)), through = await trials;
   if (through.length) {
     Deno.stderr.writeSync(new TextEncoder().encode(`the wall does not hold: ${through.join("; ")}\n`));
     return tell(71);
   }
   Object.assign(globalThis, { fetch: refuse, WebSocket: refuse, XMLHttpRequest: refuse });
   sendText(bridge.start(sendText, mail.wait, mail.take));
-  const handle = (text: string) => answer(py, bridge.handle, signal, text, opened?.cold);
+  const handle = (text: string) => answer(py, bridge.handle, shared, text, opened?.cold);
   // From here on, what code leaves in JavaScript's own loop, such as a promise that nobody awaits, ends nothing.
   for (const kind of ["unhandledrejection", "error"]) self.addEventListener(kind, (event) => event.preventDefault());
   tell("up");
@@ -85,13 +87,19 @@ self.onmessage = async ({ data: { signal, options } }) => {
   inbox.requests.forEach(handle);
 };
 
-function connect(py: Pyodide, signal: Int32Array, mail: Mailbox, options: Options): Bridge {
-  py.setInterruptBuffer(signal);
+function connect(
+  py: Pyodide,
+  shared: Int32Array,
+  mail: Mailbox,
+  options: Options,
+  tellChange: (change: Change) => void,
+): Bridge {
+  py.setInterruptBuffer(shared);
   py.setStdin({ stdin: () => null });
   py.setStdout(output("stdout"));
   py.setStderr(output("stderr"));
   mountFolders(py.FS, options.mounts, asker(mail, () => openRequest));
-  ownDisk(py.FS, OWN, options.diskBytes, tell);
+  ownDisk(py.FS, OWN, options.diskBytes, tellChange);
   const bridge = py.pyimport("belljar_kernel.bridge") as Bridge;
   Object.assign(console, { log: say, info: say, debug: say, warn: () => {}, error: lament });
   return bridge;
@@ -129,10 +137,10 @@ function say(...words: unknown[]): void {
   if (openRequest) send({ type: "stdout", id: openRequest, text: `${words.map(String).join(" ")}\n` });
 }
 
-function answer(py: Pyodide, handle: PyCallable, signal: Int32Array, text: string, cold?: ColdHalves): void {
+function answer(py: Pyodide, handle: PyCallable, shared: Int32Array, text: string, cold?: ColdHalves): void {
   const request = parse(text);
   openRequest = request.id;
-  store(signal, 0, 0);
+  store(shared, SIGNAL, 0);
   if (typeof request.type === "string" && request.type.startsWith("file_")) {
     send({ type: "done", id: request.id, ...answerFileRequest(py.FS, request) });
     openRequest = 0;
