@@ -7,7 +7,7 @@ import sys
 from belljar_kernel import codec
 from belljar_kernel.genuine import class_attribute, is_exactly, is_kind_of
 from belljar_kernel.slots import is_exact
-from belljar_kernel.tables import TABLE, data_of, rendered
+from belljar_kernel.tables import TABLE, Table, table_of
 from belljar_kernel.tracebacks import cap
 from belljar_kernel.value import NotPlainError, plain
 
@@ -100,7 +100,8 @@ def _rich(value: object) -> tuple[Bundle, Bundle]:
     data: Bundle = {}
     metadata: Bundle = {}
     _merge(_call(value, "_repr_mimebundle_", include=None, exclude=None), data, metadata)
-    shown = rendered(value)
+    table = table_of(value)
+    shown = table.rendered() if table is not None else {}
     for mime, content in checked(shown).items():
         data.setdefault(mime, content)
     for method, mime in _METHODS:
@@ -112,7 +113,7 @@ def _rich(value: object) -> tuple[Bundle, Bundle]:
                     metadata.update(_plain_or_empty({mime: extra}))
             if answer is not None:
                 data.update(checked({mime: answer}))
-    for mime, content in _special(value).items():
+    for mime, content in _special(value, table).items():
         data.setdefault(mime, content)
     return data, metadata
 
@@ -142,12 +143,12 @@ def _call(value: object, method: str, **arguments: object) -> Any:
         return None
 
 
-def _special(value: Any) -> Bundle:
+def _special(value: Any, table: Table | None) -> Bundle:
     try:
-        if is_exactly(value, "pandas", "DataFrame"):
-            return checked({TABLE: data_of(value)})
         if is_exactly(value, "pandas", "Series"):
-            return checked({TABLE: data_of(value.to_frame("value" if value.name is None else value.name))})
+            table = table_of(value.to_frame("value" if value.name is None else value.name))
+        if table is not None:
+            return {TABLE: table.data()}
         if is_kind_of(value, "plotly.basedatatypes", "BaseFigure"):
             return checked({"application/vnd.plotly.v1+json": value.to_json()})
         if "altair" in sys.modules and class_attribute(value, "to_dict") and _is_altair(value):

@@ -18,6 +18,7 @@ DEPTH = 50
 ROWS = 1000
 _CELLS = 200_000
 _INT_BITS = 13_287  # 4,000 digits
+_FLOAT, _isfinite = {float}, math.isfinite
 _MAPPINGS = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
 
 
@@ -48,18 +49,32 @@ def plain(document: object, budget: int) -> Any:
 
 def records_of(frame: Any) -> list[dict[str, Any]]:
     """The first rows of a DataFrame. A cell that has no plain form is its text when it is a time, else null."""
+    head = first_rows(frame)
+    columns = [series.tolist() for _, series in head.items()]  # by position: names may repeat
+    return records([str(name) for name in head.columns], columns, JSON_BYTES)
+
+
+def first_rows(frame: Any) -> Any:
+    """As many rows as are given as data."""
     rows, columns = frame.shape
-    names = [str(name) for name in frame.columns]
-    shown = min(ROWS, max(1, _CELLS // max(columns, 1)))
-    head = frame if rows <= shown else frame.iloc[:shown]
-    cells = [cells_of(series) for _, series in head.items()]  # by position: names may repeat
+    most = min(ROWS, max(1, _CELLS // max(columns, 1)))
+    return frame if rows <= most else frame.iloc[:most]
+
+
+def records(names: list[str], columns: list[list[Any]], budget: int) -> list[dict[str, Any]]:
+    """The rows of a table, each with the names of its columns.
+
+    Raises:
+        NotPlainError: when they have more than `budget` parts and characters.
+    """
+    converter = _Converter(budget - sum(map(len, names)) * len(columns[0] if columns else ()))
+    cells = [converter.column(values) for values in columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True)]
 
 
 def cells_of(series: Any) -> list[Any]:
     """The values of a Series or an Index."""
-    converter = _Converter()
-    return [converter.cell(cell) for cell in series.tolist()]
+    return _Converter().column(series.tolist())
 
 
 class _Converter:
@@ -87,6 +102,15 @@ class _Converter:
         if is_exact(value, *_MAPPINGS):
             return self._mapping(value, depth)
         return self._foreign(value, depth)
+
+    def column(self, values: list[Any]) -> list[Any]:
+        """The cells of a column of a table."""
+        if {*map(type, values)} != _FLOAT:
+            return [self.cell(value) for value in values]
+        self._budget -= 2 * len(values)
+        if self._budget < 0:
+            raise NotPlainError
+        return [value if _isfinite(value) else None for value in values]
 
     def cell(self, value: object) -> Any:
         """A cell of a table: never a reason to give the table up."""

@@ -15,7 +15,7 @@ def shown(frame, **options):
     from belljar_kernel import formats, tables
     options = {"display.precision": 6, **{name.replace("__", "."): value for name, value in options.items()}}
     with pd.option_context(*[part for pair in options.items() for part in pair]):
-        made, told = tables.rendered(frame), formats.bundle_of(frame)[0]
+        made, told = tables.Table(frame).rendered(), formats.bundle_of(frame)[0]
         text = formats.cap(repr(frame), formats.TEXT_CHARS)
         assert (told["text/plain"], told.get("text/html")) == (text, frame._repr_html_()), options
     return bool(made)
@@ -35,6 +35,11 @@ FRAMES = [
     "pd.DataFrame({'o': [[1, 2], {'a': 1}, None], 'c': [1 + 2j, 0j, -1j], 't': pd.to_timedelta([1, 2, 3], 'h')})",
     "pd.DataFrame({'spaces': ['a  b', ' c ', 'd   e  f']}, index=['x  y', 'z', ''])",
     "pd.DataFrame([[1, 'a', 2.5], [3, 'b', 4.5]], columns=['same', 'other', 'same'])",
+    "pd.DataFrame({'n': [1.0, 1e6, -0.0, None], 'large': [1e6 + 1, 0.5, 2, 3], 'small': [1e-7, 1, 2, 3]})",
+    "pd.DataFrame({'n': [2**62, -1], 'inf': [float('inf'), 1]}, index=pd.RangeIndex(-5, 5, 5))",
+    "pd.DataFrame({' led': [1.25, 2], 'a\\tb': [3, -4]}, index=[' x', 'y\\nz'])",
+    "pd.DataFrame({'n': [1.5, 2]}, index=[-1, 10])",
+    "pd.DataFrame({'half': np.array([0.1, 2], 'float32'), 'few': np.array([1, 2], 'int8'), 'o': [1, 2.5]}, dtype=object)",
     "pd.DataFrame({'i': pd.array([1, None], 'Int64'), 's': pd.array(['a', None], 'string')})",
 ]
 OPTIONS = [
@@ -44,6 +49,9 @@ OPTIONS = [
     "display__width=40",
     "display__expand_frame_repr=False",
     "display__max_colwidth=None",
+    "display__max_colwidth=8",
+    "display__chop_threshold=2",
+    "display__precision=0",
     "display__show_dimensions=True",
     "display__html__border=0, display__colheader_justify='left'",
     "display__multi_sparse=False",
@@ -110,6 +118,10 @@ def test_a_cell_that_cannot_be_shown_is_the_codes_error(tables: Sandbox):
         "html.HTMLFormatter._write_cell = lambda self, *_, **__: self.write('MINE')",
         "html.NotebookFormatter.write_style = lambda self: self.write('MINE')",
         "string.StringFormatter.to_string = lambda _: 'MINE'",
+        "format.FloatArrayFormatter.get_result_as_array = lambda self: np.array(['MINE'] * len(self.values))",
+        "format._IntArrayFormatter._format_strings = lambda self: ['MINE'] * len(self.values)",
+        "format._trim_zeros_float = lambda texts, *_: ['MINE'] * len(texts)",
+        "pd.RangeIndex._format_with_header = lambda self, **_: ['MINE'] * len(self)",
         "printing._TextAdjustment.justify = lambda _, texts, *__, **___: [f'MINE{text}' for text in texts]",
     ],
 )
@@ -117,7 +129,7 @@ def test_so_is_whoever_changes_what_they_are_written_with(tables: Sandbox, chang
     target, _, value = change.partition(" = ")
     code = f"""
 from pandas.io.formats import format, html, printing, string
-frame = pd.DataFrame({{"a": [1, 2, 3, 4]}})
+frame = pd.DataFrame({{"a": [1, 2, 3, 4], "b": [1.5, 2, 3, 4]}})
 shown(frame)
 own = {target}
 {target} = {value}
