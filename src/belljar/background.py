@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import os
+import sys
 import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 from belljar.errors import InvalidRequest, SandboxClosed
 
 T = TypeVar("T")
+_AT_ONCE: Any = {"eager_start": True} if sys.version_info >= (3, 12) else {}
 
 
 class BackgroundLoop:
@@ -74,8 +76,8 @@ class BackgroundLoop:
             self.loop.close()
 
     def _begin(self, coroutine: Coroutine[Any, Any, T], future: concurrent.futures.Future[T]) -> None:
-        """asyncio.run_coroutine_threadsafe() would do, but for one more turn of the loop at the end of each call."""
-        task = self.loop.create_task(_deliver(coroutine, future))
+        """asyncio.run_coroutine_threadsafe() would do, but for a turn of the loop at either end of each call."""
+        task = asyncio.Task(_deliver(coroutine, future), loop=self.loop, **_AT_ONCE)
 
         def pass_on(ended: concurrent.futures.Future[T]) -> None:
             if ended.cancelled() and not self.loop.is_closed():

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _environ = os.environ
-_chdir, _makedirs, _join, _isabs = os.chdir, os.makedirs, os.path.join, os.path.isabs
+_chdir, _makedirs, _join = os.chdir, os.makedirs, os.path.join
 _IMPORTS_METADATA = sys.version_info[:2] >= (3, 12)
 _PathFinder: Any = sys.modules["_frozen_importlib_external"].PathFinder
 _NamespacePath: Any = sys.modules["_frozen_importlib_external"]._NamespacePath
@@ -143,7 +143,7 @@ def _forget_found() -> None:
         _PathFinder.invalidate_caches()
         return
     for folder, finder in list(sys.path_importer_cache.items()):
-        if finder is None or not _isabs(folder):
+        if finder is None or not folder.startswith("/"):
             del sys.path_importer_cache[folder]
         elif hasattr(finder, "invalidate_caches"):
             finder.invalidate_caches()

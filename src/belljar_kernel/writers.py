@@ -26,6 +26,7 @@ _FUNCTIONS = ("format_array", "_make_fixed_width", "_trim_zeros_float", "_trim_z
 _NAMES = ("_format_flat", "_format_with_header")
 _SAMPLE = {"x": [1, -20], "y": [1.5, float("nan")], "z": [0.25, -100.0]}
 DIGITS = 6
+_USUAL = ("display.precision", DIGITS, "display.chop_threshold", None, "display.max_colwidth", 50)
 _heads: dict[tuple[object, object], str | None] = {}
 _writers: dict[tuple[object, object], list[object]] = {}
 
@@ -44,7 +45,7 @@ def head_of(kind: Any, option: Any, formats: dict[str, Any]) -> str | None:
     """
     key = option("display.html.border"), option("display.html.use_mathjax")
     if key not in _heads:
-        with (loaded("pandas") or {})["option_context"]("display.precision", DIGITS, "display.chop_threshold", None):
+        with (loaded("pandas") or {})["option_context"](*_USUAL):
             _heads[key] = _tried(kind(_SAMPLE, index=["a", "bc"]), formats)
         _writers[key] = _parts(formats)  # pandas imports some of it when it is needed
     before, now = _writers[key], _parts(formats)
