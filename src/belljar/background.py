@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from belljar.errors import InvalidRequest, SandboxClosed
 
@@ -37,9 +37,7 @@ class BackgroundLoop:
         Raises:
             SandboxClosed: when there is no such place any more.
         """
-        if not self.reachable:
-            coroutine.close()
-            raise SandboxClosed("the host of this sandbox was closed, or belongs to a parent process; make a new one")
+        self._check_reachable(coroutine)
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
         self.loop.call_soon_threadsafe(self._begin, coroutine, future)
         return future
@@ -49,14 +47,16 @@ class BackgroundLoop:
         if threading.current_thread() is self._thread:
             coroutine.close()
             raise InvalidRequest("on_event may not wait for a sandbox; raise an exception to stop the run")
-        future = self.start(coroutine)
+        self._check_reachable(coroutine)
+        call = _Call(coroutine)
+        self.loop.call_soon_threadsafe(call.begin, self.loop)
         try:
-            return future.result()
+            call.ended.acquire()
         except BaseException:
-            if not future.done():
-                future.cancel()
-                concurrent.futures.wait([future], timeout=10)
+            self.loop.call_soon_threadsafe(call.cancel)
+            call.ended.acquire(timeout=10)
             raise
+        return call.result()
 
     async def cross(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run it there and await it here, in whatever async library the caller uses."""
@@ -75,6 +75,11 @@ class BackgroundLoop:
         if not self._thread.is_alive():
             self.loop.close()
 
+    def _check_reachable(self, coroutine: Coroutine[Any, Any, object]) -> None:
+        if not self.reachable:
+            coroutine.close()
+            raise SandboxClosed("the host of this sandbox was closed, or belongs to a parent process; make a new one")
+
     def _begin(self, coroutine: Coroutine[Any, Any, T], future: concurrent.futures.Future[T]) -> None:
         """asyncio.run_coroutine_threadsafe() would do, but for a turn of the loop at either end of each call."""
         task = asyncio.Task(_deliver(coroutine, future), loop=self.loop, **_AT_ONCE)
@@ -88,6 +93,48 @@ class BackgroundLoop:
     def _serve(self) -> None:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
+
+
+class _Call(Generic[T]):
+    """A coroutine whose end another thread waits for. A lock wakes that thread with less ado than a Future."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self.ended = threading.Lock()
+        self.ended.acquire()
+        self._coroutine = coroutine
+        self._task: asyncio.Task[None] | None = None
+        self._result: T | None = None
+        self._failure: BaseException | None = None
+
+    def begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Within the loop: run it, at once if that can be."""
+        self._task = asyncio.Task(self._run(), loop=loop, **_AT_ONCE)
+
+    def cancel(self) -> None:
+        """Within the loop: end it."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def result(self) -> T:
+        """What it returned, once it has ended.
+
+        Raises:
+            BaseException: what it raised.
+        """
+        failure, self._failure = self._failure, None
+        if isinstance(failure, asyncio.CancelledError):
+            raise concurrent.futures.CancelledError from failure
+        if failure is not None:
+            raise failure
+        return cast("T", self._result)
+
+    async def _run(self) -> None:
+        try:
+            self._result = await self._coroutine
+        except BaseException as failure:  # not even SystemExit may end the loop that serves every sandbox
+            self._failure = failure
+        finally:
+            self.ended.release()
 
 
 async def _deliver(coroutine: Coroutine[Any, Any, T], future: concurrent.futures.Future[T]) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 LARGEST_FRAME = 32 * 1024 * 1024
 HELD_BYTES = 64 * 1024
+SMALL_READ = 4096  # most Requests are read at once
 _read, _write, _exit, _getpid = os.read, os.write, os._exit, os.getpid
 _len, _memoryview = len, memoryview
 
@@ -90,6 +91,7 @@ class Channel:
         self._fd = fd
         self._pid = _getpid()
         self._held = b""
+        self._rest = bytearray()  # read, and not taken yet
 
     def receive(self) -> Any:
         """The next document, or None at the end. A frame that is not JSON is given as the string it cannot be."""
@@ -127,13 +129,15 @@ class Channel:
             rest = rest[_write(self._fd, rest) :]
 
     def _read_exactly(self, size: int) -> bytes | None:
-        content = bytearray()
-        while len(content) < size:
-            chunk = _read(self._fd, min(size - len(content), 1 << 20))
+        rest = self._rest
+        while _len(rest) < size:
+            chunk = _read(self._fd, min(max(size - _len(rest), SMALL_READ), 1 << 20))
             if not chunk:
                 return None
-            content += chunk
-        return bytes(content)
+            rest += chunk
+        content = bytes(rest[:size])
+        del rest[:size]
+        return content
 
 
 def _claim_stdin(fd: int) -> None:

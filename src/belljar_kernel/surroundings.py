@@ -29,6 +29,8 @@ class Surroundings:
         self._configured: list[str] = []
         self._for_run: list[str] = []
         self._before: dict[str, str | None] = {}
+        found = sys.path_importer_cache.items()
+        self._lasting = frozenset(folder for folder, finder in found if finder)  # the environment does not change
 
     def configure(self, env: Mapping[str, str] | None, path: Iterable[str]) -> None:
         """Replace the environment, and the folders in which packages are found before the environment's own."""
@@ -43,6 +45,7 @@ class Surroundings:
         at = next((i for i, folder in enumerate(sys.path) if _has_packages(folder)), len(sys.path))
         sys.path[at:at] = packages
         self._configured = [*python_path, *packages]
+        self._lasting -= {*self._configured}
         self._path = list(sys.path)
 
     def enter(self, env: Mapping[str, str], cwd: str | None) -> None:
@@ -69,7 +72,7 @@ class Surroundings:
         except FileNotFoundError:
             _makedirs(folder, exist_ok=True)
             _chdir(folder)
-        _forget_folders()
+        _forget_folders(self._lasting)
 
     def leave(self) -> None:
         """Take back what was for this run only, also what the code made of exactly those variables."""
@@ -123,7 +126,7 @@ def _discard(folder: str) -> None:
         sys.path.remove(folder)
 
 
-def _forget_folders() -> None:
+def _forget_folders(lasting: frozenset[str]) -> None:
     """importlib.invalidate_caches(), without the module that it imports from Python 3.12 on, which takes 20 ms.
 
     What the code has put in its way is passed over: it is not this run's fault.
@@ -131,23 +134,27 @@ def _forget_folders() -> None:
     for finder in list(sys.meta_path):
         try:
             if finder is _PathFinder and vars(finder).get("invalidate_caches") is _forget_all:
-                _forget_found()
+                _forget_found(lasting)
             elif hasattr(finder, "invalidate_caches"):
                 finder.invalidate_caches()
         except Exception:
             continue
 
 
-def _forget_found() -> None:
-    if "importlib.metadata" in sys.modules or not _IMPORTS_METADATA:
+def _forget_found(lasting: frozenset[str]) -> None:
+    if not _IMPORTS_METADATA:
         _PathFinder.invalidate_caches()
         return
     for folder, finder in list(sys.path_importer_cache.items()):
+        if folder in lasting:
+            continue
         if finder is None or not folder.startswith("/"):
             del sys.path_importer_cache[folder]
         elif hasattr(finder, "invalidate_caches"):
             finder.invalidate_caches()
     _NamespacePath._epoch += 1
+    if (metadata := sys.modules.get("importlib.metadata")) is not None:
+        metadata.MetadataPathFinder.invalidate_caches()
 
 
 def _apply_timezone(env: Iterable[str]) -> None:

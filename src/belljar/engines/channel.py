@@ -62,7 +62,8 @@ def decode(body: bytes) -> Event:
     Raises:
         BrokenProtocol: when it is not one.
     """
-    if _has_too_many_parts(body):
+    nested = body.count(b"[") + body.count(b"{")
+    if nested + body.count(b",") > MAX_PARTS and _has_too_many_parts(body):
         raise BrokenProtocol(f"a frame of more than {MAX_PARTS} parts")
     try:
         event: Event = _DECODER.decode(body.decode())
@@ -73,7 +74,8 @@ def decode(body: bytes) -> Event:
         raise BrokenProtocol("a frame that is not an event")
     if event["type"] in ("stdout", "stderr") and not isinstance(event.get("text"), str):
         raise BrokenProtocol("an output event without text")
-    _check_depth(event)
+    if nested > MAX_DEPTH:
+        _check_depth(event)
     return event
 
 
@@ -93,8 +95,6 @@ def _check_depth(event: Event) -> None:
 
 def _has_too_many_parts(body: bytes) -> bool:
     """Told before it is parsed, and in linear time: what is in strings does not count."""
-    if _parts(body) <= MAX_PARTS:
-        return False
     bare = body.replace(rb"\\", b"").replace(rb"\"", b"")
     return bare.count(b'"') > 4 * MAX_PARTS or _parts(_STRING.sub(b"", bare)) > MAX_PARTS
 

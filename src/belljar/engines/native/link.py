@@ -33,6 +33,7 @@ class Link(Exchange):
         self.listeners: list[int] = []  # hears of `unshare` inside; handed on to the keeper
         self.pid_inside: int | None = None
         self._unsent = bytearray()
+        self._is_held_up = False
         self._poll = select.poll()
         channel.setblocking(False)
         self.loop.add_reader(channel.fileno(), self._on_channel)
@@ -97,11 +98,15 @@ class Link(Exchange):
         try:
             while self._unsent:
                 del self._unsent[: self.channel.send(self._unsent)]
-            self.loop.remove_writer(self.channel.fileno())
         except BlockingIOError:
             self.loop.add_writer(self.channel.fileno(), self._flush)
+            self._is_held_up = True
+            return
         except OSError:
             self._unsent.clear()
+        if self._is_held_up:
+            self.loop.remove_writer(self.channel.fileno())
+            self._is_held_up = False
 
     def _on_channel(self) -> None:
         try:
