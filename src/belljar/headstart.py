@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from belljar.errors import SandboxError
 from belljar.packages import base
@@ -17,7 +16,7 @@ def head_start(engine: str) -> None:
         return
     from belljar.engines.native import launch
 
-    python, cache = Path(default_python()), Settings.load().cache_dir
+    python, cache = default_python(), Settings.load().cache_dir
     if base.is_prepared(python, cache):
         try:
             launch.begin_early(base.base_environment(python, cache), cache)

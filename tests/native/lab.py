@@ -76,7 +76,7 @@ async def confined(
 
 
 def spec(limits: Limits = LIMITS) -> Spec:
-    return Spec(f"lab-{uuid.uuid4().hex}", Environment(Path(default_python())), limits)
+    return Spec(f"lab-{uuid.uuid4().hex}", Environment(default_python()), limits)
 
 
 def outcome(

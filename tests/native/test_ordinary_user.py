@@ -214,7 +214,7 @@ from belljar.packages.environment import Environment, default_python
 from belljar.settings import Settings
 home = pathlib.Path({str(home)!r})
 folders = {{"/bin/deno": home / "deno", "/runtime": home / "runtime"}}
-spec = Spec("program", Environment(pathlib.Path(default_python())), Limits(memory_mb=64, processes=16))
+spec = Spec("program", Environment(default_python()), Limits(memory_mb=64, processes=16))
 async def run(engine, *args):
     argv = ("/bin/deno", "run", "--allow-all", "--no-remote", "--no-code-cache", "/runtime/main.js", *args)
     program = await engine.confine(Program(argv, folders, overhead_mb=128, threads=16), spec)

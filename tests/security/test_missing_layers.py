@@ -135,7 +135,7 @@ def test_seccomp_that_cannot_be_loaded_leaves_no_kernel(host: MakeHost):
         original = process.rlimits
         process.rlimits = lambda limits: {**original(limits), "RLIMIT_NO_SUCH": 1}  # fails between the walls
         try:
-            await engine.start(Spec("broken", Environment(Path(default_python())), SMALL))
+            await engine.start(Spec("broken", Environment(default_python()), SMALL))
         finally:
             process.rlimits = original
 

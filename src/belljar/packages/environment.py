@@ -44,6 +44,6 @@ class Environment:
 
 
 @functools.cache
-def default_python() -> str:
+def default_python() -> Path:
     """The CPython that this process runs on, without its virtual environment."""
-    return os.path.realpath(sys.executable)
+    return Path(os.path.realpath(sys.executable))

@@ -66,7 +66,7 @@ def _offer() -> str:
 
 def _candidates(version: str) -> list[str]:
     """Paths that may be it, the likeliest first."""
-    near = [default_python(), *_pyenv(version)]
+    near = [str(default_python()), *_pyenv(version)]
     if found := shutil.which(f"python{version}"):
         near.append(found)
     try:
@@ -80,7 +80,7 @@ def _candidates(version: str) -> list[str]:
 
 def _everywhere() -> list[str]:
     named = [shutil.which(f"python3.{minor}") for minor in range(OLDEST[1], OLDEST[1] + 10)]
-    return [default_python(), *(path for path in named if path), *_pyenv("3")]
+    return [str(default_python()), *(path for path in named if path), *_pyenv("3")]
 
 
 def _pyenv(version: str) -> list[str]:

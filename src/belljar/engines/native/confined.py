@@ -65,7 +65,7 @@ def prepare(program: Program) -> Prepared:
 
 def plan_for(prepared: Prepared, cache_dir: Path) -> launch.JailPlan:
     """The plan of the jail that such programs start in: Python alone for the zygote, and a root beside its own."""
-    bare = launch.plan_for(Environment(Path(default_python())), cache_dir)
+    bare = launch.plan_for(Environment(default_python()), cache_dir)
     return replace(bare, steps=[*bare.steps, *program_layout.plan(prepared.program, prepared.needs)], root=PLACE)
 
 

@@ -265,7 +265,7 @@ class NativeEngine:
 
 def _python(asked: str | None) -> Path:
     if asked is None:
-        return Path(default_python())
+        return default_python()
     from belljar.packages.pythons import find_python
 
     return find_python(asked)

@@ -72,7 +72,7 @@ class Health:
             Path("/proc/self/cgroup").read_text(),
             inside.digest(),
             *(hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(Path(__file__).parent.glob("*.py"))),
-            default_python(),
+            str(default_python()),
             str(landlock.abi()),
         ]
         return hashlib.sha256("\0".join(facts).encode()).hexdigest()[:24]
@@ -80,7 +80,7 @@ class Health:
     async def _try_everything(self, make: MakeProcess) -> EngineHealth:
         absent = [] if landlock.abi() else [Layer("landlock", False, "this kernel has no Landlock", _FIXES["landlock"])]
         absent += _missing_cgroups()
-        spec = Spec(f"proof-{secrets.token_hex(8)}", Environment(Path(default_python())), PROBE_LIMITS)
+        spec = Spec(f"proof-{secrets.token_hex(8)}", Environment(default_python()), PROBE_LIMITS)
         try:
             process = await make(spec, tuple(layer.name for layer in absent))
         except StartFailed as failure:

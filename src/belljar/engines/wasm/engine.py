@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from belljar.engines import exits
 from belljar.engines.base import CannotFork, EngineHealth, First, KernelExited, KernelProcess, Spec, ignore
@@ -67,9 +66,9 @@ class WasmEngine:
         _check_python(python)
         runtime = self._runtime = self._runtime or self._assemble(progress or in_silence)
         if policy.packages == "none":
-            return Environment(Path(default_python()), None, f"wasm-bare-{runtime.digest}")
+            return Environment(default_python(), None, f"wasm-bare-{runtime.digest}")
         found = self._packages = self._packages or pyodide.pyodide_set(self.settings.cache_dir, self.settings)
-        return Environment(Path(default_python()), found.site, f"wasm-{runtime.digest}", found.packages)
+        return Environment(default_python(), found.site, f"wasm-{runtime.digest}", found.packages)
 
     def is_prepared(self, _: Policy, python: str | None = None) -> bool:  # noqa: ARG002 -- there is but one
         """Whether environment() returns at once."""
