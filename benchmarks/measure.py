@@ -28,12 +28,14 @@ FULL = Effort(rounds=20, discarded=2, seconds=5.0, idle=200, rest_s=10.0)
 class Target:
     """What a figure should reach: a limit in the row's unit, or `times` a peer's figure.
 
-    With `lead` it also has to be that many times better than the peer named there.
+    With `lead` it also has to be that many times better than the peer named there. `where` has what peers reached on
+    the machine that the limit is for: on any other, and in a busier hour, the limit counts as a ratio to them.
     """
 
     limit: float
     times: str | None = None
     lead: tuple[float, str] | None = None
+    where: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,13 @@ class Row:
         peer = self._by_name.get(figure.target.times)
         return figure.target.limit * peer.p50 if peer else None
 
+    def ratios(self, figure: Figure) -> dict[str, float]:
+        """How many times better than a peer the limit is where it was set."""
+        if figure.target is None:
+            return {}
+        limit, peers = figure.target.limit, figure.target.where
+        return {name: peer / limit if self.better == "lower" else limit / peer for name, peer in peers.items()}
+
     def is_met(self, figure: Figure) -> bool | None:
         """Whether the median reaches the target; None when that cannot be told."""
         limit = self.limit(figure)
@@ -135,6 +144,7 @@ class Row:
             "target": None if figure.target is None else asdict(figure.target),
             "met": self.is_met(figure),
             "times_better_than": {name: round(ratio, 3) for name, ratio in self.advantage(figure).items()},
+            "times_to_reach": {name: round(ratio, 3) for name, ratio in self.ratios(figure).items()},
             "absent": figure.absent,
         }
 

@@ -55,10 +55,11 @@ def _target(row: Row, figure: Figure) -> str:
 
 def _against(row: Row, figure: Figure) -> str:
     better, worse = WORDS[row.unit]
-    lines = []
+    lines, reach = [], row.ratios(figure)
     for peer, ratio in row.advantage(figure).items():
         times, word = (ratio, better) if ratio >= 1 else (1 / ratio, worse)
-        lines.append(f"{_number(times)}× {word} than {peer}")
+        line = f"{_number(times)}× {word} than {peer}"
+        lines.append(f"{line} (to reach: {_number(reach[peer])}×)" if peer in reach else line)
     return "\n".join(lines)
 
 

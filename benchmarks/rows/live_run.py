@@ -10,6 +10,7 @@ from benchmarks.ours import ENGINE, Belljar, checked
 from benchmarks.peers import ipykernel, plain
 
 CODE = "1+1"
+LIMIT = Target(0.5, where={ipykernel.NAME: 5})
 RUNS = 50  # one after the other, of whoever's turn it is: the first few of them find everything cold
 
 
@@ -19,7 +20,7 @@ def measure(effort: Effort, stage: ExitStack) -> Row:
     with belljar.in_charge():
         sandbox = stage.enter_context(Sandbox(ENGINE))
     entrants: list[Contestant | Figure] = [
-        Contestant("belljar", lambda: milliseconds(lambda: checked(sandbox.run(CODE))), True, Target(0.5), RUNS)
+        Contestant("belljar", lambda: milliseconds(lambda: checked(sandbox.run(CODE))), True, LIMIT, RUNS)
     ]
     if why := ipykernel.absent():
         entrants.append(Figure(ipykernel.NAME, absent=why))

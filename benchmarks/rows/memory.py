@@ -10,13 +10,14 @@ from benchmarks.ours import ENGINE, FORKED, POOLED, Belljar, checked
 from benchmarks.peers import ipykernel
 
 CODE = "import pandas as pd"
+LIMIT = Target(8, where={ipykernel.NAME: 90})
 NOTEBOOKS = 3  # each takes a second to start and they are all alike
 
 
 def measure(effort: Effort, stage: ExitStack) -> Row:
     """Private memory of the keeper and the kernel, with pandas imported."""
-    figures = [_ours(POOLED, stage.enter_context(Belljar(2)), effort.idle, Target(8), stage)]
-    figures.append(_ours(FORKED, stage.enter_context(Belljar(0)), effort.idle, Target(8), stage))
+    figures = [_ours(POOLED, stage.enter_context(Belljar(2)), effort.idle, LIMIT, stage)]
+    figures.append(_ours(FORKED, stage.enter_context(Belljar(0)), effort.idle, LIMIT, stage))
     figures.append(_notebooks(min(effort.idle, NOTEBOOKS), stage))
     return Row("memory", "private memory of an idle sandbox with pandas", tuple(figures), unit="MB")
 

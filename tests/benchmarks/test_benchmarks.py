@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 from benchmarks.measure import Contestant, Effort, Figure, Row, Target, in_turns
+from benchmarks.table import show
+from rich.console import Console
 
 ROOT = Path(__file__).parents[2]
 
@@ -80,3 +83,16 @@ def test_a_target_is_a_limit_or_a_multiple_of_a_peer_and_may_ask_for_a_lead(
     row = Row("row", "a row", (ours, Figure("peer", (20.0,))), better=better)
     assert row.is_met(ours) is met
     assert row.advantage(ours) == {"peer": 2.0 if better == "lower" else 0.5}
+
+
+def test_a_limit_is_told_as_a_ratio_to_what_peers_reached_where_it_was_set() -> None:
+    ours = Figure("ours", (10.0,), ours=True, target=Target(4, where={"peer": 6}))
+    peer = Figure("peer", (20.0,))
+    assert Row("row", "a row", (ours, peer)).ratios(ours) == {"peer": 1.5}
+    assert Row("row", "a row", (ours, peer), better="higher").ratios(ours) == {"peer": 4 / 6}
+    printed = io.StringIO()
+    console = Console(file=printed, width=200)
+    show(
+        {"cpu": "", "cores": 1, "kernel": "", "python": "", "load_before": [0]}, [Row("r", "r", (ours, peer))], console
+    )
+    assert "2.00× faster than peer (to reach: 1.50×)" in printed.getvalue()
