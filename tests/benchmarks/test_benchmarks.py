@@ -34,7 +34,8 @@ def test_a_quick_run_prints_a_table_and_keeps_every_figure_as_json(tmp_path: Pat
     assert (row["name"], row["unit"], row["better"]) == ("live-run", "ms", "lower")
     figures = {figure["name"]: figure for figure in row["figures"]}
     assert list(figures) == ["belljar", "ipykernel", "plain python"]
-    assert figures["belljar"]["target"] == {"limit": 0.5, "times": None, "lead": None}
+    assert figures["belljar"]["target"] == {"limit": 0.5, "times": None, "lead": None, "where": {"ipykernel": 5}}
+    assert figures["belljar"]["times_to_reach"] == {"ipykernel": 10}
     for figure in figures.values():
         assert figure["absent"] or 0 < figure["p50"] <= figure["p90"]
         assert figure["absent"] or figure["name"] in printed
