@@ -53,8 +53,9 @@ class BackgroundLoop:
         try:
             call.ended.acquire()
         except BaseException:
-            self.loop.call_soon_threadsafe(call.cancel)
-            call.ended.acquire(timeout=10)
+            if not call.is_over and not self.loop.is_closed():
+                self.loop.call_soon_threadsafe(call.cancel)
+                call.ended.acquire(timeout=10)
             raise
         return call.result()
 
@@ -101,7 +102,9 @@ class _Call(Generic[T]):
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         self.ended = threading.Lock()
         self.ended.acquire()
+        self.is_over = False
         self._coroutine = coroutine
+        self._has_begun = False
         self._task: asyncio.Task[None] | None = None
         self._result: T | None = None
         self._failure: BaseException | None = None
@@ -111,9 +114,12 @@ class _Call(Generic[T]):
         self._task = asyncio.Task(self._run(), loop=loop, **_AT_ONCE)
 
     def cancel(self) -> None:
-        """Within the loop: end it."""
-        if self._task is not None:
-            self._task.cancel()
+        """Within the loop, after begin(): end it."""
+        assert self._task is not None
+        self._task.cancel()
+        if not self._has_begun:  # and never will
+            self._coroutine.close()
+            self._end(asyncio.CancelledError())
 
     def result(self) -> T:
         """What it returned, once it has ended.
@@ -129,12 +135,16 @@ class _Call(Generic[T]):
         return cast("T", self._result)
 
     async def _run(self) -> None:
+        self._has_begun, failure = True, None
         try:
             self._result = await self._coroutine
-        except BaseException as failure:  # not even SystemExit may end the loop that serves every sandbox
-            self._failure = failure
-        finally:
-            self.ended.release()
+        except BaseException as raised:  # not even SystemExit may end the loop that serves every sandbox
+            failure = raised
+        self._end(failure)
+
+    def _end(self, failure: BaseException | None) -> None:
+        self._failure, self.is_over = failure, True
+        self.ended.release()
 
 
 async def _deliver(coroutine: Coroutine[Any, Any, T], future: concurrent.futures.Future[T]) -> None:

@@ -40,4 +40,4 @@ def _floats(values: Sequence[float], digits: int) -> list[str] | None:
 
 
 def _is_changed(name: str) -> bool:
-    return name.startswith(" ") or "\n" in name or "\t" in name or "\r" in name
+    return name[:1].isspace() or "\n" in name or "\t" in name or "\r" in name

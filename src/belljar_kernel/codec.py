@@ -16,7 +16,7 @@ def _refuse(document: object) -> Any:
 
 
 # What JSONEncoder makes anew for each document: that takes longer than a small one.
-_parts: Callable[[object, int], tuple[str, ...]] = c_make_encoder(
+_pieces: Callable[[object, int], tuple[str, ...]] = c_make_encoder(
     None, _refuse, encode_basestring_ascii, None, ":", ",", False, False, False
 )
 _scan: Callable[[str, int], tuple[Any, int]] = vars(JSONDecoder())["scan_once"]
@@ -28,7 +28,7 @@ def encode(document: object) -> bytes:
     Raises:
         ValueError, TypeError, RecursionError: when it is not plain JSON data.
     """
-    return "".join(_parts(document, 0)).encode("ascii")
+    return "".join(_pieces(document, 0)).encode("ascii")
 
 
 def decode(frame: bytes) -> Any:

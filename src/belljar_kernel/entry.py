@@ -19,7 +19,7 @@ LARGEST_FRAME = 32 * 1024 * 1024
 HELD_BYTES = 64 * 1024
 SMALL_READ = 4096  # most Requests are read at once
 _read, _write, _exit, _getpid = os.read, os.write, os._exit, os.getpid
-_len, _memoryview = len, memoryview
+_len, _memoryview, _bytes, _bytearray = len, memoryview, bytes, bytearray
 
 
 def prepare(workspace: str = "/workspace") -> Kernel:
@@ -91,7 +91,7 @@ class Channel:
         self._fd = fd
         self._pid = _getpid()
         self._held = b""
-        self._rest = bytearray()  # read, and not taken yet
+        self._rest = bytearray()  # read, and not taken yet; nothing comes after a `fork` before it was answered
 
     def receive(self) -> Any:
         """The next document, or None at the end. A frame that is not JSON is given as the string it cannot be."""
@@ -135,7 +135,10 @@ class Channel:
             if not chunk:
                 return None
             rest += chunk
-        content = bytes(rest[:size])
+        if _len(rest) == size:
+            self._rest = _bytearray()
+            return _bytes(rest)
+        content = _bytes(rest[:size])
         del rest[:size]
         return content
 

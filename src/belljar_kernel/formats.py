@@ -9,7 +9,7 @@ from belljar_kernel.genuine import class_attribute, is_exactly, is_kind_of
 from belljar_kernel.slots import is_exact
 from belljar_kernel.tables import TABLE, Table, table_of
 from belljar_kernel.tracebacks import cap
-from belljar_kernel.value import NotPlainError, plain
+from belljar_kernel.value import DOCUMENT_BYTES, NotPlainError, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _checked_content(mime: str, content: Any) -> Any:
     if mime == "application/json" or mime.endswith("+json"):
         if type(content) is str and mime != "application/json":
             content = codec.decode(content.encode("utf-8", "surrogatepass"))
-        return plain(content, 32 * 1024 * 1024)
+        return plain(content, DOCUMENT_BYTES)
     if issubclass(type(content), bytes):
         if mime in _BINARY:
             return base64_of(content)

@@ -29,8 +29,7 @@ class Surroundings:
         self._configured: list[str] = []
         self._for_run: list[str] = []
         self._before: dict[str, str | None] = {}
-        found = sys.path_importer_cache.items()
-        self._lasting = frozenset(folder for folder, finder in found if finder)  # the environment does not change
+        self._lasting = _lasting(workspace)
 
     def configure(self, env: Mapping[str, str] | None, path: Iterable[str]) -> None:
         """Replace the environment, and the folders in which packages are found before the environment's own."""
@@ -100,6 +99,13 @@ class Surroundings:
         sys.excepthook = _hooks["__excepthook__"]
         sys.displayhook = _hooks["__displayhook__"]
         sys.unraisablehook = _hooks["__unraisablehook__"]
+
+
+def _lasting(workspace: str) -> frozenset[str]:
+    """The folders of the environment that something was imported from: they do not change."""
+    found = sys.path_importer_cache.items()
+    own = [folder for folder, finder in found if finder is not None and folder.startswith("/")]
+    return frozenset(folder for folder in own if not f"{folder}/".startswith(f"{workspace}/"))
 
 
 def _become(env: Mapping[str, str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from belljar_kernel import cells, grid
 from belljar_kernel.genuine import class_attribute, is_exactly, loaded
-from belljar_kernel.value import first_rows, records
+from belljar_kernel.value import DOCUMENT_BYTES, first_rows, names_of, records
 from belljar_kernel.writers import head_of, written
 
 TYPE_CHECKING = False
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 TABLE = "application/vnd.belljar.table+json"
-TABLE_BYTES = 32 << 20
 NOTEBOOK_COLUMNS = 20
 _SHOWING = ("__repr__", "_repr_html_", "_info_repr", "to_string")
 EDGE = 3  # pandas begins a new line before the last columns
@@ -35,7 +34,8 @@ class Table:
         self._frame, head = frame, first_rows(frame)
         self._is_whole = head is frame
         columns = [series for _, series in head.items()]  # by position: names may repeat
-        self._dtypes = [str.__str__(str(series.dtype)) for series in columns]
+        self._dtypes = [series.dtype for series in columns]
+        self._kinds = [str.__str__(str(dtype)) for dtype in self._dtypes]
         self._values = [series.tolist() for series in columns]
 
     def data(self) -> dict[str, Any]:
@@ -45,12 +45,12 @@ class Table:
             NotPlainError: when they are too large.
         """
         rows, columns = self._frame.shape
-        names = [str.__str__(str(name)) for name in self._frame.columns]
+        names = names_of(self._frame)
         return {
             "shape": [int(rows), int(columns)],
             "columns": names,
-            "dtypes": self._dtypes,
-            "records": records(names, self._values, TABLE_BYTES),
+            "dtypes": self._kinds,
+            "records": records(names, self._values, DOCUMENT_BYTES),
         }
 
     def rendered(self) -> dict[str, str]:
@@ -91,8 +91,8 @@ class Table:
         labels, headers = _named(frame.index), _named(frame.columns)
         columns, foreign = self._texts(formatter, option)
         padded = [
-            " " + name if dtype in _NUMBERS or formats["is_numeric_dtype"](dtype) else name
-            for name, dtype in zip(headers, self._dtypes, strict=True)
+            " " + name if kind in _NUMBERS or formats["is_numeric_dtype"](dtype) else name
+            for name, kind, dtype in zip(headers, self._kinds, self._dtypes, strict=True)
         ]
         if len({*headers}) < len(headers) or not all(map(_is_simple, (*labels, *headers, *foreign))):
             return {}
@@ -109,7 +109,7 @@ class Table:
     def _texts(self, formatter: Any, option: Any) -> tuple[list[list[str]], list[str]]:
         """The cells of each column, and those of them that pandas wrote."""
         digits = option("display.precision") if option("display.chop_threshold") is None else 0
-        columns = [cells.numbers(*column, digits) for column in zip(self._dtypes, self._values, strict=True)]
+        columns = [cells.numbers(*column, digits) for column in zip(self._kinds, self._values, strict=True)]
         others = {number: formatter.format_col(number) for number, texts in enumerate(columns) if texts is None}
         return [texts or others[number] for number, texts in enumerate(columns)], _joined(others.values())
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 JSON_BYTES = 1_000_000
+DOCUMENT_BYTES = 32 << 20  # of one format of a result
 DEPTH = 50
 ROWS = 1000
 _CELLS = 200_000
@@ -47,11 +48,9 @@ def plain(document: object, budget: int) -> Any:
     return _Converter(budget).convert(document)
 
 
-def records_of(frame: Any) -> list[dict[str, Any]]:
-    """The first rows of a DataFrame. A cell that has no plain form is its text when it is a time, else null."""
-    head = first_rows(frame)
-    columns = [series.tolist() for _, series in head.items()]  # by position: names may repeat
-    return records([str(name) for name in head.columns], columns, JSON_BYTES)
+def names_of(frame: Any) -> list[str]:
+    """The names of a DataFrame's columns, as exact strings."""
+    return [str.__str__(str(name)) for name in frame.columns]
 
 
 def first_rows(frame: Any) -> Any:
@@ -67,14 +66,7 @@ def records(names: list[str], columns: list[list[Any]], budget: int) -> list[dic
     Raises:
         NotPlainError: when they have more than `budget` parts and characters.
     """
-    converter = _Converter(budget - sum(map(len, names)) * len(columns[0] if columns else ()))
-    cells = [converter.column(values) for values in columns]
-    return [dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True)]
-
-
-def cells_of(series: Any) -> list[Any]:
-    """The values of a Series or an Index."""
-    return _Converter().column(series.tolist())
+    return _Converter(budget).records(names, columns)
 
 
 class _Converter:
@@ -103,13 +95,17 @@ class _Converter:
             return self._mapping(value, depth)
         return self._foreign(value, depth)
 
+    def records(self, names: list[str], columns: list[list[Any]]) -> list[dict[str, Any]]:
+        """The rows of a table. A cell that has no plain form is its text when it is a time, else null."""
+        self._spend(sum(map(len, names)) * (1 + len(columns[0] if columns else ())))
+        cells = [self.column(values) for values in columns]
+        return [dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True)]
+
     def column(self, values: list[Any]) -> list[Any]:
         """The cells of a column of a table."""
         if {*map(type, values)} != _FLOAT:
             return [self.cell(value) for value in values]
-        self._budget -= 2 * len(values)
-        if self._budget < 0:
-            raise NotPlainError
+        self._spend(2 * len(values))
         return [value if _isfinite(value) else None for value in values]
 
     def cell(self, value: object) -> Any:
@@ -121,9 +117,16 @@ class _Converter:
         except NotPlainError:
             if self._budget < 0:
                 raise
-        if _is_time(value):
-            return str(value)
-        return None
+        if not _is_time(value):
+            return None
+        text = str(value)
+        self._spend(len(text))
+        return text
+
+    def _spend(self, parts: int) -> None:
+        self._budget -= parts
+        if self._budget < 0:
+            raise NotPlainError
 
     def _mapping(self, value: dict[Any, Any], depth: int) -> dict[str, Any]:
         return {self._key(key): self.convert(item, depth + 1) for key, item in dict.items(value)}
@@ -156,11 +159,12 @@ class _Converter:
                 raise NotPlainError
             return self.convert(value.tolist(), depth)
         if is_exactly(value, "pandas", "DataFrame"):
-            return records_of(value)
+            head = first_rows(value)
+            return self.records(names_of(value), [series.tolist() for _, series in head.items()])
         if is_exactly(value, "pandas", "Series", "Index", "RangeIndex", "DatetimeIndex"):
             if len(value) > _CELLS:
                 raise NotPlainError
-            return cells_of(value)
+            return self.column(value.tolist())
         raise NotPlainError
 
 

@@ -47,8 +47,8 @@ def head_of(kind: Any, option: Any, formats: dict[str, Any]) -> str | None:
     if key not in _heads:
         with (loaded("pandas") or {})["option_context"](*_USUAL):
             _heads[key] = _tried(kind(_SAMPLE, index=["a", "bc"]), formats)
-        _writers[key] = _parts(formats)  # pandas imports some of it when it is needed
-    before, now = _writers[key], _parts(formats)
+        _writers[key] = _in_use(formats)  # pandas imports some of it when it is needed
+    before, now = _writers[key], _in_use(formats)
     return _heads[key] if len(before) == len(now) and all(map(is_, before, now)) else None
 
 
@@ -65,9 +65,9 @@ def _tried(frame: Any, formats: dict[str, Any]) -> str | None:
     return head if ours == theirs else None
 
 
-def _parts(formats: dict[str, Any]) -> list[object]:
+def _in_use(formats: dict[str, Any]) -> list[object]:
     """All that pandas writes tables with; somebody may have changed it."""
-    parts = [formats.get(name) for name in _FUNCTIONS]
+    parts: list[object] = [formats.get(name) for name in _FUNCTIONS]
     for module, name in _WRITERS:
         parts += vars(loaded_class(f"pandas.{module}", name) or object).values()
     for kind in ("Index", "RangeIndex"):

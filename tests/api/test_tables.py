@@ -39,7 +39,10 @@ FRAMES = [
     "pd.DataFrame({'n': [2**62, -1], 'inf': [float('inf'), 1]}, index=pd.RangeIndex(-5, 5, 5))",
     "pd.DataFrame({' led': [1.25, 2], 'a\\tb': [3, -4]}, index=[' x', 'y\\nz'])",
     "pd.DataFrame({'n': [1.5, 2]}, index=[-1, 10])",
-    "pd.DataFrame({'half': np.array([0.1, 2], 'float32'), 'few': np.array([1, 2], 'int8'), 'o': [1, 2.5]}, dtype=object)",
+    "pd.DataFrame({'half': np.array([0.1, 2], 'float32'), 'few': np.array([1, 2], 'int8')})",
+    "pd.DataFrame({'o': pd.Series([1, 2.5], dtype=object), 'long name': pd.arrays.SparseArray([0, 1], fill_value=1)})",
+    "pd.DataFrame({'\\xa0x': [1.5, 2], '\\xa0': [1, 2]}, index=['\\u3000', 'b'])",
+    "pd.DataFrame({'n': [1.5]}, index=['\\x0b'])",
     "pd.DataFrame({'i': pd.array([1, None], 'Int64'), 's': pd.array(['a', None], 'string')})",
 ]
 OPTIONS = [
@@ -92,6 +95,28 @@ def test_other_ways_to_show_are_left_to_pandas(tables: Sandbox, options: str):
     ran = tables.run(f"shown({FRAMES[0]}, {options})")
     assert ran.error is None, ran.error
     assert ran.value is False
+
+
+def test_a_small_table_is_laid_out_by_the_kernel(tables: Sandbox):
+    code = f"""
+from belljar_kernel import tables, writers
+own, writers.written = writers.written, None
+try:
+    made = tables.Table({FRAMES[0]}).rendered()
+finally:
+    writers.written = own
+sorted(made)
+"""
+    assert tables.run(FRAMES[0]).error is None  # once, pandas is asked how it writes
+    assert tables.run(code).value == ["text/html", "text/plain"]
+
+
+def test_tables_in_tables_share_one_budget(tables: Sandbox):
+    inner = "pd.DataFrame({'t': ['x' * 400] * 1000})"
+    ran = tables.run(f"pd.DataFrame({{'f': [{inner}] * 100}})")
+    assert ran.error is None
+    assert ran.value is None
+    assert ran.results[0].data is None
 
 
 def test_whoever_changes_how_tables_are_shown_is_heard(tables: Sandbox):

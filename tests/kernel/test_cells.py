@@ -51,5 +51,5 @@ def test_whole_numbers_have_room_for_a_sign():
 
 def test_names_are_as_they_are_unless_one_would_be_changed():
     assert cells.names(["a", "", "b c", "25%"]) == ["a", "", "b c", "25%"]
-    for changed in (" a", "a\nb", "a\tb", "a\rb", 1, None):
+    for changed in (" a", "\xa0a", "\u3000", "a\nb", "a\tb", "a\rb", 1, None):
         assert cells.names(["a", changed]) is None

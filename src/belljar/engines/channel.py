@@ -62,8 +62,7 @@ def decode(body: bytes) -> Event:
     Raises:
         BrokenProtocol: when it is not one.
     """
-    nested = body.count(b"[") + body.count(b"{")
-    if nested + body.count(b",") > MAX_PARTS and _has_too_many_parts(body):
+    if _parts(body) > MAX_PARTS and _has_too_many_parts(body):
         raise BrokenProtocol(f"a frame of more than {MAX_PARTS} parts")
     try:
         event: Event = _DECODER.decode(body.decode())
@@ -74,7 +73,7 @@ def decode(body: bytes) -> Event:
         raise BrokenProtocol("a frame that is not an event")
     if event["type"] in ("stdout", "stderr") and not isinstance(event.get("text"), str):
         raise BrokenProtocol("an output event without text")
-    if nested > MAX_DEPTH:
+    if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
         _check_depth(event)
     return event
 

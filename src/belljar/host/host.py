@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 READY_TIMEOUT_S = 60
 LAST_SAVE_S = 20.0  # at the end of the host; what takes longer than that goes on from what was saved before
-USUAL = Limits()
+USUAL_LIMITS = Limits()
 MOST_LAYERED = 4  # pools of environments with a layer
 
 
@@ -77,7 +77,7 @@ class Host:
         self.sessions[spec.id] = session
         session.is_set_up = True
         try:
-            if is_pooled and (spec.env or spec.policy.network or spec.limits != USUAL):
+            if is_pooled and (spec.env or spec.policy.network or spec.limits != USUAL_LIMITS):
                 await session.configure()
             if spec.policy.network:
                 await network.egress()

@@ -72,6 +72,7 @@ class Link(Exchange):
         if not self.ended.done():
             self.loop.remove_reader(self.channel.fileno())
             self.loop.remove_writer(self.channel.fileno())
+            self._is_held_up = False
         super().end(reason)
 
     def close(self) -> None:

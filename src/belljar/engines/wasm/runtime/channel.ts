@@ -5,9 +5,12 @@ import { OUTPUT } from "./shared.ts";
 
 const encoder = new TextEncoder();
 const encode = encoder.encode.bind(encoder), write = Deno.stdout.writeSync.bind(Deno.stdout);
-const { stringify } = JSON, { compareExchange, wait } = Atomics;
-const FREE = 0, BUSY = 1, TAKEN_OVER = 2;
+const { stringify } = JSON, { and, load, or, wait } = Atomics;
+/** Of the place OUTPUT: the Python thread writes; it is to write no more. */
+const WRITING = 1, TAKEN_OVER = 2;
 const POLL_MS = 1;
+/** Two seconds after it was terminated, a thread has ended whatever it was doing, and perhaps not said that it has. */
+const PATIENCE_MS = 2500;
 /** In the Python thread only, which may write until the output is taken over. */
 let leased: Int32Array | undefined;
 
@@ -16,9 +19,12 @@ export function leaseOutput(shared: Int32Array): void {
   leased = shared;
 }
 
-/** For the control thread: when the other has said what it was saying, and says no more, whatever it still runs. */
+/** For the control thread, once it has terminated the other: when that has said what it was saying. It says no more then, whatever it still runs;
+ * only code that reaches JavaScript can get around that, to its own harm. */
 export async function takeOutput(shared: Int32Array): Promise<void> {
-  while (compareExchange(shared, OUTPUT, FREE, TAKEN_OVER) === BUSY) {
+  or(shared, OUTPUT, TAKEN_OVER);
+  const end = performance.now() + PATIENCE_MS;
+  while (load(shared, OUTPUT) & WRITING && performance.now() < end) {
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 }
@@ -36,9 +42,18 @@ export function sendText(text: string): void {
 
 /** Write bytes as they are, whole. */
 export function sendBytes(bytes: Uint8Array): void {
-  if (leased && compareExchange(leased, OUTPUT, FREE, BUSY) === TAKEN_OVER) wait(leased, OUTPUT, TAKEN_OVER); // for good
-  for (let done = 0; done < bytes.length;) done += write(subarray(bytes, done));
-  if (leased) compareExchange(leased, OUTPUT, BUSY, FREE);
+  if (leased) begin(leased);
+  try {
+    for (let done = 0; done < bytes.length;) done += write(subarray(bytes, done));
+  } finally {
+    if (leased) and(leased, OUTPUT, ~WRITING);
+  }
+}
+
+function begin(shared: Int32Array): void {
+  if (!(or(shared, OUTPUT, WRITING) & TAKEN_OVER)) return;
+  and(shared, OUTPUT, ~WRITING);
+  while (true) wait(shared, OUTPUT, TAKEN_OVER);
 }
 
 /** Write a document. */

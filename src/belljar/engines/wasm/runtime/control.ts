@@ -46,8 +46,8 @@ function complain(text: string): void {
   Deno.stderr.writeSync(new TextEncoder().encode(`${text}\n`));
 }
 
-/** End the Python thread and hand over the files. That thread may run on for a moment, but says nothing after the marker
- * that the host chose, and what it told before is known. */
+/** End the Python thread and hand over the files. That thread may run on for a moment, but what it writes does not come
+ * after the marker that the host chose, and what it told before is known. */
 async function leave(marker: string): Promise<never> {
   python.terminate();
   await takeOutput(shared);

@@ -10,7 +10,7 @@ export const TAKEN = 3;
 export const FULL = 4;
 /** How many changes of files were told. */
 export const TOLD = 5;
-/** Who may write to standard output. */
+/** Who writes to standard output; see channel.ts. */
 export const OUTPUT = 6;
 
 const INTEGERS = 16, START = 4 * INTEGERS;
