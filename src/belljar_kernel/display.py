@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 RESULTS_BYTES = 16 * 1024 * 1024
 LARGEST_RESULT = 48 * 1024 * 1024  # leaves room in a frame
+MOST_PARTS = 1_400_000  # of the JSON in a frame, without metadata; a host takes two million
 
 
 class Results:
@@ -38,11 +39,13 @@ class Results:
 
     def publish(self, data: dict[str, Any], metadata: dict[str, Any], main: bool = False) -> None:
         """Send a bundle, or as much of it as the cap still allows; what does not fit is dropped and `truncated` set."""
-        kept = {}
+        kept, parts = {}, 0
         for mime, content in data.items():
-            size = len(codec.encode(content))
-            if size <= min(self._left, LARGEST_RESULT):
+            encoded = codec.encode(content)
+            size, more = len(encoded), _parts(encoded) if type(content) is not str else 0
+            if size <= min(self._left, LARGEST_RESULT) and parts + more <= MOST_PARTS:
                 self._left -= size
+                parts += more
                 kept[mime] = content
             else:
                 self.truncated = True
@@ -73,6 +76,11 @@ class Display:
 
     def __repr__(self) -> str:
         return "<function display>"
+
+
+def _parts(encoded: bytes) -> int:
+    """At least as many as there are: what is in strings is counted as well."""
+    return encoded.count(b",") + encoded.count(b"[") + encoded.count(b"{")
 
 
 def _plain_metadata(metadata: object) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from belljar_kernel import cells, grid
-from belljar_kernel.genuine import class_attribute, is_exactly, loaded
-from belljar_kernel.value import DOCUMENT_BYTES, first_rows, names_of, records
+from belljar_kernel.genuine import class_attribute, is_exactly, is_kind_of, loaded
+from belljar_kernel.value import TABLE_BYTES, first_rows, names_of, records
 from belljar_kernel.writers import head_of, written
 
 TYPE_CHECKING = False
@@ -33,10 +33,10 @@ class Table:
     def __init__(self, frame: Any) -> None:
         self._frame, head = frame, first_rows(frame)
         self._is_whole = head is frame
-        columns = [series for _, series in head.items()]  # by position: names may repeat
-        self._dtypes = [series.dtype for series in columns]
+        columns = [(series.dtype, series.tolist()) for _, series in head.items()]  # by position: names may repeat
+        self._dtypes = [dtype for dtype, _ in columns]
         self._kinds = [str.__str__(str(dtype)) for dtype in self._dtypes]
-        self._values = [series.tolist() for series in columns]
+        self._values = [values for _, values in columns]
 
     def data(self) -> dict[str, Any]:
         """Its shape, columns and first rows.
@@ -50,7 +50,7 @@ class Table:
             "shape": [int(rows), int(columns)],
             "columns": names,
             "dtypes": self._kinds,
-            "records": records(names, self._values, DOCUMENT_BYTES),
+            "records": records(names, self._values, TABLE_BYTES),
         }
 
     def rendered(self) -> dict[str, str]:
@@ -123,9 +123,11 @@ def table_of(value: object) -> Table | None:
 
 
 def _named(index: Any) -> list[str]:
-    """The names of rows or columns, without what pads them."""
+    """The names of rows or columns of a table that has some."""
     if is_exactly(index, "pandas", "RangeIndex"):
-        return [str(number) for number in index.tolist()]
+        texts = [str(number) for number in index.tolist()]
+        wide = max(map(len, texts))
+        return [text.ljust(wide) for text in texts]
     return cells.names(index.tolist()) or index._format_flat(include_name=False)
 
 
@@ -133,7 +135,9 @@ def _is_plain(frame: Any, formatter: Any, option: Any) -> bool:
     """Whether it is shown whole, and as usual."""
     if frame.empty or formatter.is_truncated or formatter.should_show_dimensions or formatter.justify != "right":
         return False
-    if frame.index.nlevels > 1 or frame.columns.nlevels > 1 or formatter.has_index_names or formatter.has_column_names:
+    if formatter.has_index_names or formatter.has_column_names:
+        return False
+    if any(is_kind_of(names, "pandas", "MultiIndex") for names in (frame.index, frame.columns)):
         return False
     return not option("display.unicode.east_asian_width")
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 JSON_BYTES = 1_000_000
+TABLE_BYTES = 2_000_000
 DOCUMENT_BYTES = 32 << 20  # of one format of a result
 DEPTH = 50
 ROWS = 1000
@@ -97,7 +98,10 @@ class _Converter:
 
     def records(self, names: list[str], columns: list[list[Any]]) -> list[dict[str, Any]]:
         """The rows of a table. A cell that has no plain form is its text when it is a time, else null."""
-        self._spend(sum(map(len, names)) * (1 + len(columns[0] if columns else ())))
+        letters = sum(map(len, names))
+        if letters * len(columns[0] if columns else ()) > DOCUMENT_BYTES:
+            raise NotPlainError
+        self._spend(letters)
         cells = [self.column(values) for values in columns]
         return [dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True)]
 

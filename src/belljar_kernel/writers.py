@@ -22,8 +22,14 @@ _WRITERS = (
     ("io.formats.format", "_GenericArrayFormatter"),
     ("io.formats.printing", "_TextAdjustment"),
 )
-_FUNCTIONS = ("format_array", "_make_fixed_width", "_trim_zeros_float", "_trim_zeros_single_float")
-_NAMES = ("_format_flat", "_format_with_header")
+_FUNCTIONS = (
+    ("io.formats.format", "format_array"),
+    ("io.formats.format", "_make_fixed_width"),
+    ("io.formats.format", "_trim_zeros_float"),
+    ("io.formats.html", "pprint_thing"),
+    ("io.formats.printing", "pprint_thing"),
+)
+_NAMES = ("_format_flat", "_format_with_header", "tolist")
 _SAMPLE = {"x": [1, -20], "y": [1.5, float("nan")], "z": [0.25, -100.0]}
 DIGITS = 6
 _USUAL = ("display.precision", DIGITS, "display.chop_threshold", None, "display.max_colwidth", 50)
@@ -47,8 +53,8 @@ def head_of(kind: Any, option: Any, formats: dict[str, Any]) -> str | None:
     if key not in _heads:
         with (loaded("pandas") or {})["option_context"](*_USUAL):
             _heads[key] = _tried(kind(_SAMPLE, index=["a", "bc"]), formats)
-        _writers[key] = _in_use(formats)  # pandas imports some of it when it is needed
-    before, now = _writers[key], _in_use(formats)
+        _writers[key] = _in_use()  # pandas imports some of it when it is needed
+    before, now = _writers[key], _in_use()
     return _heads[key] if len(before) == len(now) and all(map(is_, before, now)) else None
 
 
@@ -65,9 +71,9 @@ def _tried(frame: Any, formats: dict[str, Any]) -> str | None:
     return head if ours == theirs else None
 
 
-def _in_use(formats: dict[str, Any]) -> list[object]:
+def _in_use() -> list[object]:
     """All that pandas writes tables with; somebody may have changed it."""
-    parts: list[object] = [formats.get(name) for name in _FUNCTIONS]
+    parts: list[object] = [(loaded(f"pandas.{module}") or {}).get(name) for module, name in _FUNCTIONS]
     for module, name in _WRITERS:
         parts += vars(loaded_class(f"pandas.{module}", name) or object).values()
     for kind in ("Index", "RangeIndex"):

@@ -43,6 +43,10 @@ FRAMES = [
     "pd.DataFrame({'o': pd.Series([1, 2.5], dtype=object), 'long name': pd.arrays.SparseArray([0, 1], fill_value=1)})",
     "pd.DataFrame({'\\xa0x': [1.5, 2], '\\xa0': [1, 2]}, index=['\\u3000', 'b'])",
     "pd.DataFrame({'n': [1.5]}, index=['\\x0b'])",
+    "pd.DataFrame(np.eye(2, 11))",
+    "pd.DataFrame([[1, 2]], columns=pd.RangeIndex(-1, 1))",
+    "pd.DataFrame({'a': [1.5, 2]}, index=pd.MultiIndex.from_arrays([['a', 'b']]))",
+    "pd.DataFrame([[1.5, 2]], columns=pd.MultiIndex.from_arrays([['a', 'b']]))",
     "pd.DataFrame({'i': pd.array([1, None], 'Int64'), 's': pd.array(['a', None], 'string')})",
 ]
 OPTIONS = [
@@ -111,6 +115,22 @@ sorted(made)
     assert tables.run(code).value == ["text/html", "text/plain"]
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "pd.DataFrame({'image': [[0] * 2100] * 1000})",
+        "pd.DataFrame({'a': [[[1] * 1000] * 300] * 10})",
+        "display({'application/json': [0] * 3_000_000}, raw=True)",
+    ],
+)
+def test_what_has_more_parts_than_a_frame_may_have_costs_nothing_but_itself(tables: Sandbox, code: str):
+    tables.run("kept = 1")
+    ran = tables.run(code)
+    assert (ran.status, ran.state) == ("ok", "kept"), ran.error
+    assert all(result.data is None for result in ran.results)
+    assert tables.run("kept").value == 1
+
+
 def test_tables_in_tables_share_one_budget(tables: Sandbox):
     inner = "pd.DataFrame({'t': ['x' * 400] * 1000})"
     ran = tables.run(f"pd.DataFrame({{'f': [{inner}] * 100}})")
@@ -147,6 +167,8 @@ def test_a_cell_that_cannot_be_shown_is_the_codes_error(tables: Sandbox):
         "format._IntArrayFormatter._format_strings = lambda self: ['MINE'] * len(self.values)",
         "format._trim_zeros_float = lambda texts, *_: ['MINE'] * len(texts)",
         "pd.RangeIndex._format_with_header = lambda self, **_: ['MINE'] * len(self)",
+        "printing.pprint_thing = lambda *_, **__: 'MINE'",
+        "html.pprint_thing = lambda *_, **__: 'MINE'",
         "printing._TextAdjustment.justify = lambda _, texts, *__, **___: [f'MINE{text}' for text in texts]",
     ],
 )
