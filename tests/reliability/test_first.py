@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from tests.reliability.traces import eventually, traces
 
 from belljar import Limits, Policy, StartFailed, compose
 from belljar.engines.base import KernelProcess, Spec
+from belljar.engines.native.link import Link
 from belljar.settings import Settings
 
 BARE = Policy(packages="none")
@@ -69,6 +71,24 @@ def test_a_native_one_that_crashes_or_breaks_the_protocol_is_told_at_once(host: 
         host.background.wait(host.host.registry.choose("native"))
     with pytest.raises(StartFailed, match=r"SIGSEGV|segmentation|did not come up"):
         started(host, "native", run("import os; os.kill(os.getpid(), 11)"))
+    with pytest.raises(StartFailed, match="broke the protocol"):
+        started(host, "native", run("import os, time; os.write(3, b'\\xff' * 8); time.sleep(30)"))
+
+
+def test_what_ends_it_is_told_also_when_it_came_with_the_hello(
+    host: compose.LocalHost, monkeypatch: pytest.MonkeyPatch
+):
+    real = Link._on_channel
+
+    def later(link: Link) -> None:  # all that was said in half a second is read at once
+        link.loop.remove_reader(link.channel.fileno())
+        time.sleep(0.5)
+        link.loop.add_reader(link.channel.fileno(), link._on_channel)
+        real(link)
+
+    with required():
+        host.background.wait(host.host.registry.choose("native"))
+    monkeypatch.setattr(Link, "_on_channel", later)
     with pytest.raises(StartFailed, match="broke the protocol"):
         started(host, "native", run("import os, time; os.write(3, b'\\xff' * 8); time.sleep(30)"))
 

@@ -251,7 +251,8 @@ class NativeProcess:
         self.exit.add_done_callback(lambda _: kernel.end(None))
         await asyncio.wait((kernel.hello, kernel.ended), return_when=asyncio.FIRST_COMPLETED)
         if not kernel.hello.done():
-            raise StartFailed(f"the kernel did not come up: {''.join(said)[-500:] or 'it ended'}")
+            why = "".join(said)[-500:] or kernel.ended.result() or "it ended"
+            raise StartFailed(f"the kernel did not come up: {why}")
         kernel.on_event = None if answer is None else ignore  # whatever it says from here on may be much
         check_hello(kernel.hello.result())
         if kernel.pid_inside is None:
