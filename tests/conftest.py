@@ -13,7 +13,6 @@ from tests.shop import Shop
 
 from belljar import Sandbox, compose
 from belljar.compose import LocalHost
-from belljar.host.supply import Supply
 from belljar.packages import lookup
 from belljar.settings import Settings
 
@@ -63,17 +62,17 @@ def shop(apart: LocalHost, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_INDEX_URL", opened.address)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    forget()
+    forget(apart)
     with compose.using(apart):
         yield opened
     opened.close()
-    forget()
+    forget(apart)
 
 
-def forget() -> None:
-    """What this process has learnt of an index."""
+def forget(host: LocalHost) -> None:
+    """Drop what this process and a host have learnt of an index."""
     lookup.forget()
-    Supply._hopeless.clear()
+    host.host.shared.failed_imports.forget()
 
 
 @pytest.fixture(scope="session")

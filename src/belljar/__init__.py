@@ -11,7 +11,6 @@ if TYPE_CHECKING:
         CheckpointRefused,
         DiskFull,
         EngineUnavailable,
-        ExecutionFailed,
         FileError,
         FileMissing,
         FileTooLarge,
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
         StartFailed,
         StoreFailed,
     )
-    from belljar.execution import Execution, Result
+    from belljar.execution import Execution, ExecutionFailed, Result
     from belljar.limits import Limits
     from belljar.policy import Policy
     from belljar.sandbox import Sandbox
@@ -68,6 +67,7 @@ _HOMES = {
     "Limits": "limits",
     "Policy": "policy",
     "Execution": "execution",
+    "ExecutionFailed": "execution",
     "Result": "execution",
     "Checkpoint": "state.checkpoint",
     "CheckpointReport": "state.checkpoint",

@@ -1,4 +1,4 @@
-"""The one place that wires the layers: this process's host, its background loop, and the environments it offers."""
+"""The one place that wires the layers: a service over the host of this process, and its background loop."""
 
 from __future__ import annotations
 
@@ -6,52 +6,64 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from belljar.background import BackgroundLoop
-from belljar.engines.base import Engine, EngineHealth
-from belljar.errors import InvalidRequest
+from belljar.durable.ledger import Ledger, Locks
+from belljar.engines.registry import Registry
+from belljar.errors import EngineUnavailable, InvalidRequest
+from belljar.health import EngineHealth
 from belljar.host.host import Host
 from belljar.packages.environment import Environment
 from belljar.packages.progress import Progress
 from belljar.policy import Policy
+from belljar.service.local import LocalService
 from belljar.settings import Settings
+from belljar.store.base import Store
+
+CLOSE_S = 30.0
 
 _lock = threading.Lock()
 _here: LocalHost | None = None
 
 
 class LocalHost:
-    """This process as a host."""
+    """A host in this process with its service, its loop, and what it was given: nothing is shared between two of them.
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    The store and the locks are made when the first durable sandbox needs them.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        registry: Callable[[Settings], Registry] = Registry,
+        store: Callable[[Settings], Store] | None = None,
+        locks: Callable[[Settings], Locks] | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self.settings = settings or Settings.load()
         self.background = BackgroundLoop()
-        self.host = Host(self.settings)
-
-    async def environment(
-        self, engine: Engine, policy: Policy, python: str | None = None, packages: Sequence[str] = ()
-    ) -> Environment:
-        """What a sandbox imports from; off the loop when it must be prepared first, which takes long."""
-        if engine.is_prepared(policy, python):
-            found = engine.environment(policy, None, python)
-        else:
-            found = await asyncio.to_thread(engine.environment, policy, None, python)
-        if not packages:
-            return found
-        from belljar.packages.failure import told_as_written
-
-        wanted = await self.host.built(engine, found, packages)
-        with told_as_written(packages, wanted):
-            return await asyncio.to_thread(engine.extend, found, wanted, None)
+        self.host = Host(self.settings, registry(self.settings), now)
+        self.service = LocalService(self.host, self._ledger)
+        self._store = store or _sqlite_store
+        self._locks = locks or _file_locks
+        self._now = now
 
     def close(self) -> None:
-        """End every sandbox and the loop."""
+        """End every sandbox and the loop; what is durable sleeps."""
         try:
-            self.background.wait(asyncio.wait_for(self.host.close(), 30))
+            self.background.wait(asyncio.wait_for(self.service.close_all(), CLOSE_S))
         finally:
             self.background.stop()
+
+    def _ledger(self) -> Ledger:
+        host, settings = self.host, self.settings
+        return Ledger(
+            settings, host.journal, self._store(settings), self._locks(settings), host.registry.sweep, self._now
+        )
 
 
 @contextmanager
@@ -65,12 +77,12 @@ def using(host: LocalHost) -> Iterator[LocalHost]:
         _here = before
 
 
-def local_host() -> LocalHost:
-    """The host of this process, made at first use and closed at exit."""
+def local_host(settings: Settings | None = None) -> LocalHost:
+    """The host of this process, made at first use, with these settings then, and closed at exit."""
     global _here
     with _lock:
         if _here is None:
-            _here = LocalHost()
+            _here = LocalHost(settings)
         return _here
 
 
@@ -89,9 +101,19 @@ def health() -> list[EngineHealth]:
     return here.background.wait(here.host.health())
 
 
+def auto_engine() -> str | None:
+    """The engine that `auto` stands for on this machine; None when no engine holds its walls."""
+    here = local_host()
+    try:
+        return here.background.wait(here.host.registry.choose_auto())
+    except EngineUnavailable:
+        return None
+
+
 def base_environment(engine: str, progress: Progress | None = None) -> Environment:
     """The environment of an engine's ordinary sandboxes; prepared first when it must be."""
-    return chosen(engine).environment(Policy(), progress)
+    here = local_host()
+    return here.host.registry.installer(_name(here, engine)).environment(Policy(), progress)
 
 
 def fetch_packages(engine: str, packages: Sequence[str], progress: Progress | None = None) -> list[str]:
@@ -104,29 +126,26 @@ def fetch_packages(engine: str, packages: Sequence[str], progress: Progress | No
     from belljar.packages.failure import told_as_written
     from belljar.packages.requirements import check
 
-    here, maker = local_host(), chosen(engine)
+    here = local_host()
+    installer = here.host.registry.installer(_name(here, engine))
     written = check(packages, sources=here.settings.package_sources)
-    base = maker.environment(Policy())
-    wanted: Sequence[str] = here.background.wait(here.host.built(maker, base, written))
+    base = installer.environment(Policy())
+    sources = here.host.shared.sources
+    wanted: Sequence[str] = here.background.wait(sources.with_wheels(installer, base, written))
     found: set[str] = set()
     for number, part in enumerate([*((text,) for text in wanted), wanted] if len(wanted) > 1 else [wanted]):
         if part and progress is not None:
             shown = written if part is wanted else written[number : number + 1]
             progress(f"Fetching {', '.join(shown)}", number / (len(wanted) + 1))
         with told_as_written(written, wanted):
-            found |= {*maker.extend(base, part, None).packages} - {*base.packages}
+            found |= {*installer.extend(base, part, None).packages} - {*base.packages}
     return sorted(found)
 
 
 def is_prepared(engine: str) -> bool:
     """Whether the base environment of an engine is there already."""
-    return chosen(engine).is_prepared(Policy())
-
-
-def chosen(engine: str) -> Engine:
-    """The engine of that name on this process's host; for `auto` the one that it stands for."""
     here = local_host()
-    return here.background.wait(here.host.registry.choose(engine))
+    return here.host.registry.installer(_name(here, engine)).is_prepared(Policy())
 
 
 def check_host(host: str | None) -> None:
@@ -139,11 +158,28 @@ def check_host(host: str | None) -> None:
         raise InvalidRequest("host=... needs a Belljar server, which is not part of this version; leave it out")
 
 
+def _name(here: LocalHost, engine: str) -> str:
+    """The name of an engine; for `auto` that of the engine that it stands for."""
+    return here.background.wait(here.host.registry.choose(engine)).name
+
+
+def _sqlite_store(settings: Settings) -> Store:
+    from belljar.store.sqlite import SqliteStore
+
+    return SqliteStore(settings.state_dir)
+
+
+def _file_locks(settings: Settings) -> Locks:
+    from belljar.durable.lock import FileLocks
+
+    return FileLocks(settings.state_dir)
+
+
 def _forget_after_fork() -> None:
     """A forked child has no loop thread: it starts over, and never touches its parent's sandboxes."""
     global _here, _lock
     if _here is not None:
-        _here.host.forget()
+        _here.service.forget()
     _here, _lock = None, threading.Lock()
 
 

@@ -16,7 +16,7 @@ SandboxError
 ├── SandboxTaken          the sandbox is live in another process
 ├── StoreFailed           what should outlive this process could not be written or read
 ├── PackageError          packages could not be resolved, fetched or verified
-└── ExecutionFailed       raised by Execution.raise_for_status() only; carries the execution
+└── ExecutionFailed       raised by Execution.raise_for_status() only; carries the execution (in `belljar.execution`)
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from belljar.engines.base import EngineHealth
-    from belljar.execution import Execution
+    from belljar.health import EngineHealth
 
 
 class SandboxError(Exception):
@@ -98,12 +97,3 @@ class StoreFailed(SandboxError):
 
 class PackageError(SandboxError):
     """Packages could not be resolved, fetched or verified."""
-
-
-class ExecutionFailed(SandboxError):
-    """The code did not end well; raised on request only."""
-
-    def __init__(self, execution: Execution) -> None:
-        error = execution.error
-        super().__init__(f"{error.name}: {error.value}" if error else execution.status)
-        self.execution = execution

@@ -6,7 +6,7 @@ import base64
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from belljar.errors import ExecutionFailed
+from belljar.errors import SandboxError
 
 Status = Literal["ok", "error", "timeout", "out_of_memory", "cancelled", "crashed"]
 State = Literal["kept", "restored", "reset"]
@@ -198,3 +198,12 @@ class Execution:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain JSON data, with `text`, `stdout` and `stderr` spelled out."""
         return {**asdict(self), "text": self.text, "stdout": self.stdout, "stderr": self.stderr}
+
+
+class ExecutionFailed(SandboxError):
+    """The code did not end well; raised by `Execution.raise_for_status()` only."""
+
+    def __init__(self, execution: Execution) -> None:
+        error = execution.error
+        super().__init__(f"{error.name}: {error.value}" if error else execution.status)
+        self.execution = execution

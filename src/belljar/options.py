@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from belljar.engines.base import Event
+from belljar.events import Event
 from belljar.limits import Limits
 from belljar.policy import Policy
+from belljar.validation import Content
 
-Content = str | bytes
 OnEvent = Callable[[Event], None]
 
 
@@ -41,6 +41,6 @@ class StreamOptions(TypedDict, total=False):
 
 
 class RunOptions(StreamOptions, total=False):
-    """The same, and somebody to tell while it goes on."""
+    """StreamOptions plus `on_event`, a callback for events while the code runs."""
 
     on_event: OnEvent | None

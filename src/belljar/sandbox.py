@@ -7,26 +7,26 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from belljar import compose
-from belljar.async_sandbox import AsyncSandbox, open_checkpoint, restored_options
-from belljar.engines.base import Event
+from belljar.async_sandbox import AsyncSandbox
+from belljar.events import Event
 from belljar.execution import Completion, Execution, Variable
 from belljar.files import Files
 from belljar.options import RunOptions, SandboxOptions, StreamOptions
 
-if TYPE_CHECKING:  # few sandboxes are saved: the rest need not wait for it
+if TYPE_CHECKING:  # few sandboxes are saved: the others do not wait for this import
     from belljar.state.checkpoint import Checkpoint, CheckpointReport
 
 T = TypeVar("T")
 
 
 class Sandbox:
-    """A sandbox for code that does not await: the same acts, each of which blocks until it is done."""
+    """A sandbox for code that does not await: the acts of AsyncSandbox, each of which blocks until it is done."""
 
     def __init__(self, engine: str = "auto", **options: Unpack[SandboxOptions]) -> None:
         self._core = AsyncSandbox(engine, **options)
         self.files = Files(self._core.files, self._wait)
         try:
-            self._wait(self._core._started())
+            self._wait(self._core.start())
         except BaseException:  # a Ctrl-C may come when it is up already
             self.close()
             raise
@@ -57,7 +57,7 @@ class Sandbox:
             while (item := self._wait(_next(events))) is not None:
                 yield item
         finally:
-            if self._core._here.background.reachable:
+            if self._core.reachable:
                 self._wait(events.aclose())
 
     def interrupt(self) -> None:
@@ -94,20 +94,14 @@ class Sandbox:
         cls, checkpoint: Checkpoint | bytes, *, engine: str | None = None, **options: Unpack[SandboxOptions]
     ) -> Sandbox:
         """See AsyncSandbox.restore."""
-        opened = open_checkpoint(checkpoint, compose.local_host().settings)
-        sandbox = cls(engine or opened.header["engine"], **restored_options(opened, options))
-        try:
-            sandbox._wait(sandbox._core._restore(opened, bring="packages" not in options))
-        except BaseException:
-            sandbox.close()
-            raise
-        return sandbox
+        wait = compose.local_host().background.wait
+        return cls._around(wait(AsyncSandbox.restore(checkpoint, engine=engine, **options)))
 
     @classmethod
     def connect(cls, id: str, *, host: str | None = None, env: Mapping[str, str] | None = None) -> Sandbox:
         """See AsyncSandbox.connect."""
         sandbox = cls._around(compose.local_host().background.wait(AsyncSandbox.connect(id, host=host, env=env)))
-        sandbox._wait(sandbox._core._started())
+        sandbox._wait(sandbox._core.start())
         return sandbox
 
     def fork(self, n: int = 1) -> list[Sandbox]:
@@ -127,7 +121,7 @@ class Sandbox:
 
     def close(self) -> None:
         """See AsyncSandbox.close."""
-        if self._core._here.background.reachable:
+        if self._core.reachable:
             self._wait(self._core.close())
 
     def __enter__(self) -> Sandbox:
@@ -136,13 +130,13 @@ class Sandbox:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._core._here.background.reachable:
+        if self._core.reachable:
             self._wait(self._core.__aexit__())
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return self._core._here.background.wait(coroutine)
+        return self._core.wait(coroutine)
 
 
 async def _next(events: AsyncGenerator[T, None]) -> T | None:
-    """The next of them, or None after the last."""
+    """The next item, or None after the last."""
     return await anext(events, None)

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from belljar.host.supply import names_at_a_glance
 from tests import engines
 from tests.shop import Shop, wheel
 
 from belljar import InvalidRequest, PackageError, Policy, Sandbox, compose
 from belljar.compose import LocalHost
-from belljar.host.supply import names_at_a_glance
 
 Make = Callable[..., Sandbox]
 # The host's part is the same for every engine; on wasm a few tests are enough, and the rest takes long.

@@ -12,11 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from belljar.host.lock import HostLock
 
 from belljar import Sandbox, SandboxClosed, compose
 from belljar.compose import LocalHost
 from belljar.host import door
-from belljar.host.lock import HostLock
 from belljar.settings import Settings
 
 

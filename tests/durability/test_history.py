@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from belljar.execution import ChangedFile, Denial, Execution, ExecutionError
 from belljar.host.history import run_record
+
+from belljar.execution import ChangedFile, Denial, Execution, ExecutionError
 from belljar.host.session import Run
 
 LONG = "\N{BELL}" * 5000

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from belljar.host.lock import GoneHost, HostLock, ProcessId, gone_hosts, is_held
 from tests.durability.conftest import MakeHost, saved
 
 from belljar import Sandbox, SandboxError, SandboxTaken, StoreFailed
-from belljar.host.lock import GoneHost, HostLock, ProcessId, gone_hosts, is_held
 from belljar.state.keys import own_key
 from belljar.store.sqlite import SqliteStore
 

@@ -7,11 +7,11 @@ import uuid
 from collections.abc import Sequence
 
 import pytest
+from belljar.host.overview import overview
 
 from belljar import Limits, Policy, Sandbox, SandboxMissing, compose
 from belljar.compose import LocalHost
 from belljar.engines.base import Spec
-from belljar.host.overview import overview
 from belljar.host.session import Session
 from belljar.store.base import SandboxRecord
 

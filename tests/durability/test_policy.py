@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from belljar.host.life import added_packages
 from tests.durability.conftest import MakeHost, saved
 from tests.loopback import Web, names
 
 from belljar import InvalidRequest, Policy, Sandbox
 from belljar.host import building
-from belljar.host.life import added_packages
 from belljar.packages.environment import Environment
 
 LOOK = """

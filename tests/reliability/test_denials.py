@@ -6,12 +6,12 @@ import asyncio
 import resource
 
 import pytest
+from belljar.host.network import Network
 
 from belljar import InvalidRequest, Policy
 from belljar.errors import SandboxClosed
 from belljar.execution import Denial
 from belljar.host import network
-from belljar.host.network import Network
 
 
 def denial(number: int) -> Denial:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from belljar.engines.base import EngineHealth, Exit, Sample, Spec
+from belljar.engines.base import Exit, Sample, Spec
+from belljar.health import EngineHealth
 
 TAKEN = ("/dev", "/etc", "/proc", "/sys")
 

@@ -15,8 +15,9 @@ logger = logging.getLogger("belljar")
 class Journal:
     """Of one host. Every event is counted by its name, and logged with what it is about."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_logged: bool = True) -> None:
         self.counters: Counter[str] = Counter()
+        self._is_logged = is_logged
 
     def tell(self, event: str, sandbox_id: str | None = None, *, level: int = logging.INFO, **facts: Any) -> None:
         """One event. `extra` of the record has `event`, `sandbox_id` and the facts, for those who want fields."""
@@ -24,7 +25,7 @@ class Journal:
         self._log(event, sandbox_id, level, facts)
 
     def _log(self, event: str, sandbox_id: str | None, level: int, facts: dict[str, Any]) -> None:
-        if logger.isEnabledFor(level):
+        if self._is_logged and logger.isEnabledFor(level):
             words = [event, *([f"sandbox={sandbox_id}"] if sandbox_id else [])]
             words += [f"{name}={_word(value)}" for name, value in facts.items()]
             extra = {"event": event, "sandbox_id": sandbox_id, **facts}
@@ -37,7 +38,7 @@ class Journal:
     def ran(self, execution: Execution) -> None:
         """One run, by how it ended. `execution_id` is the sandbox's id and the number of the run in it."""
         self.counters[f"runs_{execution.status}"] += 1
-        if logger.isEnabledFor(logging.INFO):
+        if self._is_logged and logger.isEnabledFor(logging.INFO):
             facts = {
                 "execution_id": f"{execution.sandbox_id}/{execution.execution_count}",
                 "status": execution.status,

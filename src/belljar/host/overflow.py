@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from belljar.engines.base import Workspace
 from belljar.errors import SandboxError
 from belljar.execution import OUTPUT_FOLDER, ChangedFile, Execution
+from belljar.host.budget import Budget
 
 MOST_BYTES = 16 << 20
-MOST_TOGETHER = 256 << 20  # in this process, while runs are on
 DISK_SHARE = 4  # one part of the sandbox's disk in so many
-_held = 0
 
 
 class Overflow:
     """Of one run. It is held outside until the run has ended, and within bounds, since the code decides how much."""
 
-    def __init__(self, disk_mb: int) -> None:
+    def __init__(self, disk_mb: int, budget: Budget) -> None:
+        self._budget = budget
         self._most = min(MOST_BYTES, (disk_mb << 20) // DISK_SHARE)
         self._rest = {"stdout": bytearray(), "stderr": bytearray()}  # joined, however small the pieces that come
         self._size = 0
@@ -26,14 +26,13 @@ class Overflow:
 
     def add(self, stream: str, text: str) -> None:
         """Hold what did not fit into the Execution any more."""
-        global _held
         data = text.encode("utf-8", "surrogatepass")
-        room = max(0, min(self._most - self._size, MOST_TOGETHER - _held))
+        room = max(0, min(self._most - self._size, self._budget.left))
         self._is_cut = self._is_cut or len(data) > room
         if kept := data[:room]:
             self._rest[stream] += kept
             self._size += len(kept)
-            _held += len(kept)
+            self._budget.take(len(kept))
 
     async def keep(self, execution: Execution, workspace: Workspace) -> None:
         """Write each stream whole and name the file in the Execution; where it has no room, it stays dropped."""
@@ -46,13 +45,12 @@ class Overflow:
                 pieces = list(self._pieces(getattr(execution.logs, stream), rest))
                 path = f"{OUTPUT_FOLDER}/run-{execution.execution_count}.{stream}.txt"
                 with contextlib.suppress(SandboxError):
-                    await workspace.write_from(path, pieces)
+                    await workspace.write(path, b"".join(pieces))
                     execution.files.append(ChangedFile(path, sum(map(len, pieces)), "text/plain"))
 
     def forget(self) -> None:
         """Hold nothing any more."""
-        global _held
-        _held -= self._size
+        self._budget.give_back(self._size)
         self._size = 0
         self._rest.clear()
 

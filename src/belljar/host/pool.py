@@ -7,21 +7,25 @@ import contextlib
 import uuid
 from collections import deque
 from dataclasses import replace
-from functools import partial
+from typing import Protocol
 
 from belljar.engines.base import Engine, KernelProcess, Spec
+from belljar.engines.options import WarmStart
 from belljar.errors import SandboxError
-from belljar.host.session import configuration
 
 REFILLS = 2  # at the same time
 CHECK_S = 1.0  # what has died is replaced before somebody asks for it
 REFILL_AFTER_S = 0.05  # the sandbox that was taken has something to run now: let it
 
 
+class WarmEngine(Engine, WarmStart, Protocol):
+    """An engine that can start sandboxes ahead."""
+
+
 class Pool:
     """Keeps a few default sandboxes of one engine and environment ready."""
 
-    def __init__(self, engine: Engine, template: Spec, size: int) -> None:
+    def __init__(self, engine: WarmEngine, template: Spec, size: int) -> None:
         self.engine = engine
         self.template = template
         self.size = size
@@ -42,7 +46,7 @@ class Pool:
         while self._ready:
             process = self._ready.popleft()
             try:
-                if process.alive and await self.engine.settle(process, spec):
+                if process.alive and await self.engine.reconfigure(process, spec):
                     asyncio.get_running_loop().call_later(REFILL_AFTER_S, self.refill)
                     return process
             except BaseException:
@@ -58,7 +62,7 @@ class Pool:
         """A process that somebody waits for; those that nobody waits for come after it."""
         self._awaited += 1
         try:
-            return await self.engine.start(spec, partial(configuration, spec=spec, warm=False))
+            return await self.engine.start(spec)
         finally:
             self._awaited -= 1
             asyncio.get_running_loop().call_later(REFILL_AFTER_S, self.refill)
@@ -103,7 +107,7 @@ class Pool:
     async def _make_one(self) -> None:
         spec = replace(self.template, id=str(uuid.uuid4()))
         try:
-            process = await self.engine.start(spec, partial(configuration, spec=spec, warm=True))
+            process = await self.engine.start_ahead(spec)
             self._ready.append(process)  # not in one line: there may be another queue by then
         except (SandboxError, OSError):
             return  # a sandbox that somebody waits for will say why

@@ -1,77 +1,49 @@
-"""Builds an Execution from a kernel's events. Nothing in them is trusted: all of it is capped and checked here."""
+"""Collects what a run prints and shows. Nothing that a kernel sends is trusted: all of it is capped and checked."""
 
 from __future__ import annotations
 
-import json
-import mimetypes
 from collections.abc import Callable
 
-from belljar.engines.base import Event, Listing, OnEvent, ignore
-from belljar.execution import ChangedFile, Execution, ExecutionError, Result
+from belljar import events
+from belljar.engines.base import Event
+from belljar.engines.setup import RESULTS_BYTES
+from belljar.execution import Execution, Result
+from belljar.host.conclusion import weight
 from belljar.host.overflow import Overflow
 
-RESULTS_BYTES = 16 << 20
-VALUE_BYTES = 1 << 20
 MAX_RESULTS = 1000
-MAX_FILES = 1000
-CODES = frozenset({
-    "PYTHON_SYNTAX_ERROR", "MODULE_NOT_FOUND", "IMPORT_ERROR", "RUNTIME_ERROR", "MEMORY_ERROR", "DISK_LIMIT",
-    "PROCESS_LIMIT", "CANCELLED",
-})  # fmt: skip
+
+OnEvent = Callable[[events.Event], None]
 
 
 class Recorder:
-    """Collects one run."""
+    """Collects one run into its Execution, and passes checked events on as they happen."""
 
-    def __init__(self, execution: Execution, output_bytes: int, overflow: Overflow, on_event: OnEvent | None) -> None:
+    def __init__(
+        self,
+        execution: Execution,
+        output_bytes: int,
+        overflow: Overflow,
+        on_event: OnEvent | None,
+        on_denial: Callable[[Event], None],
+    ) -> None:
         self.execution = execution
         self._overflow = overflow
         self._output_left = output_bytes
         self._results_left = RESULTS_BYTES
         self._pass_on = on_event
-        self.failure: BaseException | None = None  # of the callback, which is not called again then
-        self.on_failure: Callable[[], object] = lambda: None
-        self.on_denial: OnEvent = ignore
+        self._on_denial = on_denial
 
     def __call__(self, event: Event) -> None:
-        """Take one event as it happens."""
+        """Take one event of the kernel as it happens."""
         if event["type"] == "denial":
-            return self.on_denial(event)
+            self._on_denial(event)
+            return
         kept = self._output(event) if event["type"] in ("stdout", "stderr") else self._result(event)
-        if kept is None or self._pass_on is None:
-            return None
-        try:
+        if kept is not None and self._pass_on is not None:
             self._pass_on(kept)
-        except BaseException as failure:  # not even SystemExit may end the loop that serves every sandbox
-            self.failure, self._pass_on = failure, None
-            self.on_failure()
-        return None
 
-    def finish(self, done: Event) -> None:
-        """Take the final event."""
-        execution = self.execution
-        execution.status = "ok" if done.get("status") == "ok" else "error"
-        execution.error = _error(done.get("error"))
-        if execution.error is not None and execution.status == "ok":
-            execution.status = "error"
-        if execution.error is not None and execution.error.code == "MEMORY_ERROR":
-            execution.status = "out_of_memory"
-        value = done.get("value")
-        if _weight(value) <= VALUE_BYTES:
-            execution.value = value
-        else:
-            execution.truncated = True
-        code = done.get("exit_code")
-        execution.exit_code = code if type(code) is int and -(2**31) <= code < 2**32 else 1
-        execution.truncated = execution.truncated or done.get("truncated") is True
-        execution.files = _files(done.get("files"))
-
-    def find_files(self, listing: Listing) -> None:
-        """Take what the workspace has instead of what the final event would have told."""
-        files = [entry for entry in listing if entry.type == "file"]
-        self.execution.files = [ChangedFile(entry.path, entry.size, _mime(entry.path)) for entry in files[:MAX_FILES]]
-
-    def _output(self, event: Event) -> Event | None:
+    def _output(self, event: Event) -> events.Output | None:
         text = event["text"]
         size = len(text.encode("utf-8", "surrogatepass"))
         if size > self._output_left:
@@ -86,12 +58,12 @@ class Recorder:
         getattr(self.execution.logs, event["type"]).append(text)
         return {"type": event["type"], "text": text}
 
-    def _result(self, event: Event) -> Event | None:
+    def _result(self, event: Event) -> events.Shown | None:
         data, metadata = event.get("data"), event.get("metadata")
         if not isinstance(data, dict) or not isinstance(metadata, dict):
             return None
         data = {mime: content for mime, content in data.items() if _is_well_formed(mime, content)}
-        size = sum(len(mime) + _weight(content) for mime, content in data.items()) + _weight(metadata)
+        size = sum(len(mime) + weight(content) for mime, content in data.items()) + weight(metadata)
         if size > self._results_left or len(self.execution.results) >= MAX_RESULTS:
             self.execution.truncated = True
             return None
@@ -106,42 +78,3 @@ def _is_well_formed(mime: str, content: object) -> bool:
     if mime.endswith("+json"):
         return isinstance(content, dict)
     return mime == "application/json" or isinstance(content, str)
-
-
-def _weight(content: object) -> int:
-    if isinstance(content, str):
-        return len(content)
-    return len(json.dumps(content)) if content else 0
-
-
-def _error(given: object) -> ExecutionError | None:
-    if not isinstance(given, dict):
-        return None
-    line, code = given.get("line"), given.get("code")
-    return ExecutionError(
-        name=_text(given.get("name")) or "Exception",
-        value=_text(given.get("value")),
-        traceback=_text(given.get("traceback")),
-        line=line if type(line) is int and line > 0 else None,
-        code=code if isinstance(code, str) and code in CODES else "RUNTIME_ERROR",
-    )
-
-
-def _files(given: object) -> list[ChangedFile]:
-    if not isinstance(given, list):
-        return []
-    files = []
-    for row in given[:MAX_FILES]:
-        path, size = (row.get("path"), row.get("size")) if isinstance(row, dict) else (None, None)
-        if isinstance(path, str) and type(size) is int and size >= 0:
-            files.append(ChangedFile(path[:4096], size, _mime(path)))
-    return files
-
-
-def _mime(path: str) -> str:
-    name = path.rpartition("/")[2].replace(":", "_")  # it would be read as a URL
-    return mimetypes.guess_type(name, strict=False)[0] or "application/octet-stream"
-
-
-def _text(given: object) -> str:
-    return given[: 1 << 20] if isinstance(given, str) else ""

@@ -1,26 +1,23 @@
-"""The end of a run before its time: who wanted it, the ladder climbed for it, and how the Execution tells it."""
+"""Stops a run before its time: an interrupt first, which keeps the state, then a kill."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Literal
 
-from belljar.engines import exits
 from belljar.engines.base import KernelProcess
-from belljar.execution import Execution
 
-StoppedBy = Literal["deadline", "caller", "listener"]
+StoppedBy = Literal["deadline", "caller"]
 
 GRACE_S = 1.0
 
 
 class Stop:
-    """Of one run."""
+    """Stops one run, at most once."""
 
-    def __init__(self, process: KernelProcess, timeout_s: float) -> None:
+    def __init__(self, process: KernelProcess) -> None:
         self.by: StoppedBy | None = None
         self._process = process
-        self._timeout_s = timeout_s
         self._ladder: asyncio.Task[None] | None = None
 
     def begin(self, by: StoppedBy) -> asyncio.Task[None]:
@@ -34,17 +31,6 @@ class Stop:
         """What is being killed must be gone before the next run begins."""
         if self._ladder is not None:
             await asyncio.shield(self._ladder)
-
-    def tell(self, execution: Execution, killed: bool) -> None:
-        """Say in an Execution that it was stopped; the traceback of one whose Python lives says where it was."""
-        where = execution.error
-        traceback, line = (where.traceback, where.line) if where and not killed else ("", None)
-        if self.by == "deadline":
-            execution.status, execution.exit_code = "timeout", exits.TIMEOUT_EXIT
-            execution.error = exits.timed_out(self._timeout_s, killed=killed, traceback=traceback, line=line)
-        else:
-            execution.status, execution.exit_code = "cancelled", exits.CANCELLED_EXIT
-            execution.error = exits.cancelled(killed=killed, traceback=traceback, line=line)
 
 
 async def climb(process: KernelProcess) -> None:

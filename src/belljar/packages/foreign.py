@@ -34,7 +34,7 @@ class Foreign:
     """Installs for Pyodide."""
 
     settings: Settings
-    engine: str = "wasm"
+    engine: str
     offline: bool = False  # no index is asked
 
     def resolve(

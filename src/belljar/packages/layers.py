@@ -42,7 +42,7 @@ class Resolved:
 Resolution = list[Resolved]
 
 
-class Installer(Protocol):
+class Client(Protocol):
     """A client of the package index, for one engine."""
 
     @property
@@ -66,7 +66,7 @@ class Installer(Protocol):
 
 
 def extend(
-    environment: Environment, wanted: Sequence[str], installer: Installer, settings: Settings, budget: Budget,
+    environment: Environment, wanted: Sequence[str], client: Client, settings: Settings, budget: Budget,
     finish: Finish | None = None,
 ) -> Environment:  # fmt: skip
     """The environment with these packages, too; itself when it has them. Blocks.
@@ -84,7 +84,7 @@ def extend(
         found = remembered.recall(home, key, settings)
         if found is None:
             try:
-                found = _make(environment, asked, installer, home, budget, finish)
+                found = _make(environment, asked, client, home, budget, finish)
             except InstallFailed as failure:
                 found = remembered.recall(home, key, None) if failure.kind in ("unreachable", "too_slow") else None
                 if found is None:
@@ -119,7 +119,7 @@ def layered(ground: Environment, folder: Path, asked: tuple[str, ...]) -> Enviro
 
 
 def _make(
-    environment: Environment, asked: Sequence[str], installer: Installer, home: Path, budget: Budget,
+    environment: Environment, asked: Sequence[str], client: Client, home: Path, budget: Budget,
     finish: Finish | None,
 ) -> str:  # fmt: skip
     """The name of the layer; empty when nothing is to be added."""
@@ -134,17 +134,17 @@ def _make(
     try:
         try_to_hold(held.fileno())
         there = versions(ground.packages)
-        resolved = installer.resolve(ground, asked, environment.packages, scratch, budget)
+        resolved = client.resolve(ground, asked, environment.packages, scratch, budget)
         added = [one for one in resolved if not has_version(there, one.name, one.version)]
         added.sort(key=lambda one: one.name)
         if not added:
             return ""
-        name = _digest(ground, installer.engine, added)
+        name = _digest(ground, client.engine, added)
         with alone(home / f"{name}.lock"):
             if not (home / name / FACTS).exists():
                 site = layer / "site"
                 site.mkdir(mode=0o755)
-                installer.install(added, site, ground.python, scratch, budget)
+                client.install(added, site, ground.python, scratch, budget)
                 budget.check_size(weight(site))
                 if finish is not None:
                     finish(layer)

@@ -42,7 +42,7 @@ class Uv:
     """Installs for one CPython."""
 
     settings: Settings
-    engine: str = "native"
+    engine: str
     offline: bool = False  # no index is asked
 
     def resolve(

@@ -69,8 +69,8 @@ class Store(Protocol):
     def add_sandbox(self, record: SandboxRecord) -> None:
         """A new one."""
 
-    def sandbox(self, id: str) -> SandboxRecord | None:
-        """The one with this id."""
+    def sandbox(self, id: str, owner: str | None = None) -> SandboxRecord | None:
+        """The sandbox with this id, if it belongs to this owner; None stands for any owner."""
 
     def sandboxes(self, owner: str | None = None, closed: bool = False) -> list[SandboxRecord]:
         """All of them, or those of one owner, the newest first; closed ones only when asked for.

@@ -44,9 +44,9 @@ class SqliteStore:
         with self._writing() as db:
             _insert(db, "sandboxes", _row(record))
 
-    def sandbox(self, id: str) -> SandboxRecord | None:
-        """The one with this id."""
-        rows = self._read("SELECT * FROM sandboxes WHERE id = ?", id)
+    def sandbox(self, id: str, owner: str | None = None) -> SandboxRecord | None:
+        """The sandbox with this id, if it belongs to this owner."""
+        rows = self._read("SELECT * FROM sandboxes WHERE id = ?1 AND (?2 IS NULL OR owner = ?2)", id, owner)
         return _sandbox(rows[0]) if rows else None
 
     def sandboxes(self, owner: str | None = None, closed: bool = False) -> list[SandboxRecord]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import resource
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from belljar.engines.base import CannotFork, EngineHealth, First, KernelProcess, Spec
+from belljar.engines.base import KernelProcess, Spec
 from belljar.engines.confinement import Program
 from belljar.engines.native import cgroups, confined, trees
 from belljar.engines.native.confined import ConfinedProgram
@@ -19,85 +18,45 @@ from belljar.engines.native.jail import Jail
 from belljar.engines.native.launch import JailPlan, plan_for
 from belljar.engines.native.process import NativeProcess, may_have
 from belljar.engines.native.reserve import Reserve
+from belljar.engines.options import CannotFork
 from belljar.errors import EngineUnavailable, InvalidRequest, StartFailed
-from belljar.packages import base
-from belljar.packages.environment import Environment, default_python
-from belljar.packages.progress import Progress
-from belljar.policy import Policy
+from belljar.health import EngineHealth
+from belljar.packages.environment import Environment
 from belljar.settings import Settings
 
-NAME = "native"
 OPEN_FILES = 65_536
+REHEARSALS = 1  # each touches, and so unshares, memory
 
 
 class NativeEngine:
     """Builds native sandboxes for one host process."""
 
-    name = NAME
     capabilities: frozenset[str] = frozenset({"network", "mounts"})
-    most_connections = 256
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, name: str, settings: Settings) -> None:
+        self.name = name
         self.settings = settings
-        self.health = Health(settings)
-        self._bases: dict[Path, Environment] = {}
+        self.health = Health(name, settings)
         self._jails: dict[str, asyncio.Task[Jail]] = {}
         self._reserves: dict[str, Reserve] = {}
         self._hierarchy: cgroups.Hierarchy | None = None
         self._looked_for_cgroups = False
         self._admission: asyncio.Task[tuple[str, ...]] | None = None
 
-    def environment(self, policy: Policy, progress: Progress | None = None, python: str | None = None) -> Environment:
-        """The base environment of a CPython, by default this process's own, or that Python alone."""
-        path = _python(python)
-        if policy.packages == "none":
-            own = python is None or path == _python(None)
-            return (
-                Environment(path)
-                if own
-                else Environment(path, digest=f"bare-{hashlib.sha256(bytes(path)).hexdigest()[:16]}")
-            )
-        if path not in self._bases:
-            self._bases[path] = base.base_environment(path, self.settings.cache_dir, progress)
-        return self._bases[path]
-
-    def is_prepared(self, policy: Policy, python: str | None = None) -> bool:
-        """Whether environment() returns at once."""
-        if python is not None:  # it may have to be looked for
-            return False
-        path = _python(None)
-        return path in self._bases or policy.packages == "none" or base.is_prepared(path, self.settings.cache_dir)
-
-    def extend(
-        self, environment: Environment, requirements: Sequence[str], seconds: float | None, offline: bool = False
-    ) -> Environment:
-        """Have uv add packages in a layer of their own."""
-        from belljar.packages import layers, uv
-        from belljar.packages.bounded import Budget
-
-        longest = self.settings.install_timeout_s
-        budget = Budget.of(longest if seconds is None else min(seconds, longest), self.settings.install_mb * 1_000_000)
-        return layers.extend(environment, requirements, uv.Uv(self.settings, offline=offline), self.settings, budget)
-
-    async def explain_import(self, module: str, environment: Environment, policy: Policy) -> str:
-        """Tells a typo, no such package, no wheel and no index apart."""
-        from belljar.packages import missing
-        from belljar.packages.modules import modules_of
-
-        modules = await asyncio.to_thread(modules_of, environment)
-        ask = partial(missing.explain, module, engine=NAME, settings=self.settings, modules=modules, policy=policy)
-        return await asyncio.to_thread(ask)
-
     async def check(self) -> EngineHealth:
         """Prove each layer by trying to break it; the proof is kept as long as it holds."""
         return await self.health.prove(self._start)
 
-    async def start(self, spec: Spec, first: First | None = None) -> KernelProcess:
+    async def start(self, spec: Spec) -> KernelProcess:
         """Build a sandbox, from the warm zygote when it is up, else from the bare one."""
-        return await self._start(spec, await self._admitted(), first)
+        return await self._start(spec, await self._admitted())
+
+    async def start_ahead(self, spec: Spec) -> KernelProcess:
+        """Build a sandbox whose kernel has rehearsed a first run."""
+        return await self._start(spec, await self._admitted(), REHEARSALS)
 
     async def fork(self, process: KernelProcess, spec: Spec) -> tuple[KernelProcess, list[str]]:
-        """Copy-on-write, into walls and a control group of its own."""
+        """Copy a live sandbox on write, into walls and a control group made for the copy."""
         from belljar.engines.native import forking
 
         if not isinstance(process, NativeProcess):
@@ -127,11 +86,11 @@ class NativeEngine:
             self._admission = asyncio.ensure_future(self._admit())
         return await asyncio.shield(self._admission)
 
-    async def settle(self, process: KernelProcess, spec: Spec) -> bool:
-        """Give a pooled process other limits and a way out; its disk, and the memory that it shows, stay."""
+    async def reconfigure(self, process: KernelProcess, spec: Spec) -> bool:
+        """Give a process that was started ahead other limits and a way out; its disk stays."""
         if not isinstance(process, NativeProcess) or not process.fits(spec):
             return False
-        process.settle(spec)
+        await process.reconfigure(spec)
         return True
 
     async def warm_up(self, environment: Environment) -> None:
@@ -187,7 +146,7 @@ class NativeEngine:
             raise EngineUnavailable(_refusal(health), health)
         return missing
 
-    async def _start(self, spec: Spec, degraded: tuple[str, ...], first: First | None = None) -> NativeProcess:
+    async def _start(self, spec: Spec, degraded: tuple[str, ...], rehearsals: int = 0) -> NativeProcess:
         if not may_have(spec.policy, degraded):
             raise InvalidRequest(
                 "network=[...] is refused on this machine, where the wall around the network is missing;"
@@ -198,7 +157,7 @@ class NativeEngine:
         reserve = await self._reserve(spec.environment.ground, jail, hierarchy)
         home = await reserve.take(spec.limits) or self._group(spec, hierarchy)
         process = NativeProcess(jail, partial(self._jail, spec.environment), home, spec, degraded)
-        await process.start(first)
+        await process.start(rehearsals)
         reserve.refill_soon()
         return process
 
@@ -261,14 +220,6 @@ class NativeEngine:
             await former.result().close()
         _raise_open_files()
         return await Jail.launch(await asyncio.to_thread(plan))
-
-
-def _python(asked: str | None) -> Path:
-    if asked is None:
-        return default_python()
-    from belljar.packages.pythons import find_python
-
-    return find_python(asked)
 
 
 def _is_over(task: asyncio.Task[Jail]) -> bool:

@@ -8,10 +8,11 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from belljar.engines.base import CannotFork, Event, Spec, ignore
+from belljar.engines.base import Event, Spec, ignore
 from belljar.engines.native.keeper import Keeper
 from belljar.engines.native.link import Link
 from belljar.engines.native.process import NativeProcess, check_hello, new_link
+from belljar.engines.options import CannotFork
 from belljar.errors import StartFailed
 from belljar_jail.beneath import GENERATIONS, root_of
 from belljar_jail.door import KINDS
@@ -77,7 +78,7 @@ def _check_room(parent: NativeProcess) -> None:
     assert parent.group is not None
     assert parent.kernel is not None
     tables = int(_status(_pid_of(parent.kernel.pidfd)).get("VmPTE", "0 kB").split()[0]) << 10
-    wanted, limit = 2 * tables + FORK_BYTES, parent.limits.memory_mb
+    wanted, limit = 2 * tables + FORK_BYTES, parent.spec.limits.memory_mb
     if (used := parent.group.bound_bytes()) + wanted > limit << 20:
         raise StartFailed(
             f"the sandbox has no room for a fork: it uses {used >> 20} MB of its limit of {limit} MB, and while it is "

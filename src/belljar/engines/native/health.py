@@ -12,18 +12,27 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from belljar.engines.base import EngineHealth, KernelExited, Layer, Spec, ignore
+from belljar.engines.base import KernelExited, Spec, ignore
 from belljar.engines.native import inside, scope
 from belljar.engines.native.cgroups import NONE_WRITABLE, NoCgroups, find, own_name
 from belljar.engines.native.process import NativeProcess
 from belljar.engines.native.remembered import recall, remember
 from belljar.errors import StartFailed
+from belljar.health import EngineHealth, Layer
 from belljar.limits import Limits
 from belljar.packages.environment import Environment, default_python
 from belljar.settings import Settings
 from belljar_jail import landlock, linux
 
 MakeProcess = Callable[[Spec, tuple[str, ...]], Awaitable[NativeProcess]]
+# Shared memory, which the limit of the kernel's own process does not count: the control group has to stop it.
+_BOMB = """
+import mmap
+blocks = []
+while True:
+    blocks.append(mmap.mmap(-1, 4 << 20))
+    blocks[-1].write(bytes(4 << 20))
+"""
 PROBE_LIMITS = Limits(timeout_s=30, memory_mb=64, processes=16, disk_mb=4)
 
 _PROBES = Path(__file__).with_name("probes.py")
@@ -48,17 +57,18 @@ class Canary:
 class Health:
     """Proves the native engine's layers, and remembers the proof for this boot, kernel, user, cgroup and Belljar."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, engine: str, settings: Settings) -> None:
+        self._engine = engine
         self.settings = settings
 
     async def prove(self, make: MakeProcess) -> EngineHealth:
         """A proof that still holds, or a new one."""
         if os.uname().sysname != "Linux" or linux.MACHINE not in ("x86_64", "aarch64"):
             detail = f"needs Linux on x86_64 or aarch64; this is {os.uname().sysname} on {linux.MACHINE}"
-            return EngineHealth("native", False, (Layer("linux", False, detail),))
+            return EngineHealth(self._engine, False, (Layer("linux", False, detail),))
         remembered = self.settings.cache_dir / "proofs" / f"{self._key()}.json"
         with contextlib.suppress(TypeError):
-            return EngineHealth("native", True, tuple(Layer(**row) for row in recall(remembered)))
+            return EngineHealth(self._engine, True, tuple(Layer(**row) for row in recall(remembered)))
         health = await self._try_everything(make)
         if health.available and not health.missing:
             remember(remembered, [asdict(layer) for layer in health.layers])
@@ -85,14 +95,14 @@ class Health:
             process = await make(spec, tuple(layer.name for layer in absent))
         except StartFailed as failure:
             layer = Layer("namespaces", False, str(failure), _FIXES["namespaces"])
-            return EngineHealth("native", False, (layer, *absent))
+            return EngineHealth(self._engine, False, (layer, *absent))
         try:
             with _canary(self.settings.cache_dir) as canary:
                 layers = await _attack(process, canary)
         finally:
             await process.close()
         gone = {layer.name for layer in absent}
-        return EngineHealth("native", True, (*(layer for layer in layers if layer.name not in gone), *absent))
+        return EngineHealth(self._engine, True, (*(layer for layer in layers if layer.name not in gone), *absent))
 
 
 async def _attack(process: NativeProcess, canary: Canary) -> list[Layer]:
@@ -109,7 +119,7 @@ async def _attack(process: NativeProcess, canary: Canary) -> list[Layer]:
     if process.group is None:  # nothing would stop a memory bomb but the end of the machine's memory
         return layers
     try:
-        await process.request(_run(2, "block = []\nwhile True: block.append(bytearray(4 << 20))"), ignore)
+        await process.request(_run(2, _BOMB), ignore)
         holds, detail = False, "memory past the limit was not stopped"
     except KernelExited as ended:
         holds = ended.exit.out_of_memory

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 
-from belljar.engines.base import CannotFork, Exit
+from belljar.engines.base import Exit
 from belljar.engines.native.cgroups import Group
 from belljar.engines.native.descriptors import gone, has_ended, readable
 from belljar.engines.native.doorway import Doorway
@@ -19,6 +19,7 @@ from belljar.engines.native.family import Family
 from belljar.engines.native.jail import Jail
 from belljar.engines.native.trees import tree_for, tree_of
 from belljar.engines.native.workspace import DescriptorWorkspace
+from belljar.engines.options import CannotFork
 from belljar.errors import StartFailed
 from belljar.limits import Limits
 from belljar_jail import wire

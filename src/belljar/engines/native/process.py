@@ -8,10 +8,12 @@ import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from belljar.egress.network import Network
 from belljar.engines import exits
-from belljar.engines.base import Event, Exit, First, KernelExited, OnEvent, Sample, Spec, ignore
+from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, Spec, ignore
 from belljar.engines.native import route
 from belljar.engines.native.cgroups import Group
 from belljar.engines.native.descriptors import has_ended
@@ -19,6 +21,7 @@ from belljar.engines.native.jail import START_TIMEOUT_S, Jail, Zygote
 from belljar.engines.native.keeper import KILL_TIMEOUT_S, Keeper, disk_order
 from belljar.engines.native.link import Link
 from belljar.engines.native.workspace import DescriptorWorkspace
+from belljar.engines.setup import configuration
 from belljar.errors import SandboxClosed, StartFailed
 from belljar.limits import Limits
 from belljar.packages.environment import Environment
@@ -27,7 +30,11 @@ from belljar_kernel import PROTOCOL, digest
 
 FindJail = Callable[[], Awaitable[Jail]]
 
+if TYPE_CHECKING:
+    from belljar.egress.server import Egress
+
 OPEN_FILES_INSIDE = 1024
+MOST_CONNECTIONS = 256  # to allowed hosts, at once, by one sandbox
 REFRESH_S = 1.0
 
 
@@ -37,16 +44,12 @@ class NativeProcess:
     def __init__(
         self, jail: Jail, find_jail: FindJail, home: Keeper | Group | None, spec: Spec, degraded: tuple[str, ...]
     ) -> None:
-        self.rehearsals = 1  # each touches, and so unshares, memory
+        self.spec = spec
+        self.network = Network(spec.policy.network, MOST_CONNECTIONS)
         self.jail = jail
         self._find_jail = find_jail
         self.keeper = home if isinstance(home, Keeper) else None
         self.group = home.group if isinstance(home, Keeper) else home
-        self.limits = spec.limits
-        self._hosts = spec.policy.network
-        self._egress = spec.egress
-        self._packages = spec.environment
-        self._mounts = spec.policy.mounts
         self.degraded = degraded
         self.kernel: Link | None = None
         self.exit: asyncio.Future[Exit] | None = None
@@ -66,9 +69,9 @@ class NativeProcess:
         return self.keeper.workspace
 
     @property
-    def environment(self) -> dict[str, str]:
-        """The variables that every sandbox starts with."""
-        return self.jail.plan.env | route.variables(self._hosts)
+    def variables(self) -> dict[str, str]:
+        """The environment variables that every sandbox starts with; none is the host's."""
+        return self.jail.plan.env | route.variables(self.spec.policy.network)
 
     @property
     def alive(self) -> bool:
@@ -76,14 +79,16 @@ class NativeProcess:
         kernel = self._open_kernel()
         return kernel is not None and not has_ended(kernel.pidfd)
 
-    async def start(self, first: First | None = None) -> None:
-        """Bring up the keeper and a kernel that has answered a first Request; nothing is left behind when that fails.
+    async def start(self, rehearsals: int = 0) -> None:
+        """Bring up the keeper and a configured kernel; nothing is left behind when that fails.
 
         Raises:
             StartFailed: with the step that failed.
         """
         try:
-            await self._start(first(self) if first is not None else None)
+            await self._start(rehearsals)
+            if self.spec.policy.network:  # a mistake in the list is the caller's to know, before anything runs
+                await self.network.egress()
         except BaseException:
             await self.close()
             raise
@@ -95,7 +100,7 @@ class NativeProcess:
             raise KernelExited(await self._exit_facts())
         self._request_ids += 1
         self._oom_kills = self.group.out_of_memory_kills() if self.group else 0
-        is_fresh = await self._refreshing() if self._mounts and request["type"] == "run" else None
+        is_fresh = await self._refreshing() if self.spec.policy.mounts and request["type"] == "run" else None
         try:
             done = await kernel.ask(self._request_ids, request, on_event)
             if done is None:
@@ -113,6 +118,11 @@ class NativeProcess:
                 is_fresh.cancel()
         kernel.on_event = None
         return done
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message that has no answer."""
+        if (kernel := self._open_kernel()) is not None:
+            kernel.send(message)
 
     async def idle(self) -> None:
         """Return when no Request is open."""
@@ -151,7 +161,7 @@ class NativeProcess:
         """Show the packages of another layer; whatever kernel is there sees them at once."""
         if self.keeper is not None and self.keeper.alive and environment.layer != self.keeper.layer:
             await self.keeper.show_packages(environment.layer)
-        self._packages = environment
+        self.spec = replace(self.spec, environment=environment)
 
     def sample(self) -> Sample:
         """Processor time so far and the most memory there was."""
@@ -164,15 +174,32 @@ class NativeProcess:
         return self.group.bytes_now() if self.group is not None else 0
 
     def fits(self, spec: Spec) -> bool:
-        """Whether settle() can give it what this asks for."""
-        return disk_order(spec.limits) == disk_order(self.limits) and may_have(spec.policy, self.degraded)
+        """Whether `reconfigure` can give it this spec."""
+        return (
+            not spec.policy.mounts
+            and disk_order(spec.limits) == disk_order(self.spec.limits)
+            and may_have(spec.policy, self.degraded)
+        )
 
-    def settle(self, spec: Spec) -> None:
-        """Take other limits than those it was made with, and the sandbox's own way out."""
-        if self.group is not None and spec.limits != self.limits:
+    async def reconfigure(self, spec: Spec) -> None:
+        """Take other limits, variables and allowed hosts than those it was made with.
+
+        Raises:
+            InvalidRequest: for an entry of `Policy.network` that has no clear meaning.
+            StartFailed: when the kernel ended meanwhile.
+        """
+        before, self.spec = self.spec, spec
+        if self.group is not None and spec.limits != before.limits:
             self.group.set(spec.limits)
-        self.limits, self._hosts, self._egress = spec.limits, spec.policy.network, spec.egress
-        self.open_doorway()
+        if spec.policy.network:
+            self.network = Network(spec.policy.network, MOST_CONNECTIONS)
+        if spec.env or spec.policy.network or spec.limits != before.limits:
+            try:
+                await self.request(configuration(spec, self.variables), ignore)
+            except KernelExited as ended:
+                raise exits.in_set_up(ended.exit, spec.limits) from None
+        if spec.policy.network:
+            await self.network.egress()
 
     async def close(self) -> None:
         """End everything and leave nothing behind, even when nobody waits for it any more."""
@@ -181,8 +208,11 @@ class NativeProcess:
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        async with self._starting:  # what comes up meanwhile is ended too
-            await self._end()
+        try:
+            async with self._starting:  # what comes up meanwhile is ended too
+                await self._end()
+        finally:
+            await self.network.close()
 
     async def _end(self) -> None:
         if self.forks and self.keeper is not None:
@@ -209,8 +239,9 @@ class NativeProcess:
             if parent._closing is not None and not parent.forks:
                 await parent._leave()
 
-    async def _start(self, request: dict[str, Any] | None = None) -> None:
-        """Whatever of keeper and kernel is not there."""
+    async def _start(self, rehearsals: int = 0) -> None:
+        """Bring up what is missing of keeper and kernel."""
+        spec = self.spec
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 if self.keeper is None or not self.keeper.alive:
@@ -218,33 +249,32 @@ class NativeProcess:
                     if former is not None:
                         await former.end()
                         await self.leave_parent()
-                    self.keeper = await Keeper.start(self.jail, self.group, self.limits)
+                    self.keeper = await Keeper.start(self.jail, self.group, spec.limits)
                 self.open_doorway()
-                if self.keeper.layer != self._packages.layer:
-                    await self.keeper.show_packages(self._packages.layer)
-                if self.keeper.mounts != self._mounts:
-                    await self.keeper.show_mounts(self._mounts)
-                zygote = self.jail.best() if self._packages.is_warm else self.jail.bare
-                await self._start_kernel(self.keeper, zygote, request)
+                if self.keeper.layer != spec.environment.layer:
+                    await self.keeper.show_packages(spec.environment.layer)
+                if self.keeper.mounts != spec.policy.mounts:
+                    await self.keeper.show_mounts(spec.policy.mounts)
+                zygote = self.jail.best() if spec.environment.is_warm else self.jail.bare
+                await self._start_kernel(self.keeper, zygote, configuration(spec, self.variables, rehearsals))
         except TimeoutError:
             raise StartFailed(f"the sandbox was not up after {START_TIMEOUT_S} s; is the machine overloaded?") from None
         except OSError as failure:
             raise StartFailed(f"the sandbox could not be started: {failure}") from failure
 
-    async def _start_kernel(self, keeper: Keeper, zygote: Zygote, request: dict[str, Any] | None) -> None:
+    async def _start_kernel(self, keeper: Keeper, zygote: Zygote, first: dict[str, Any]) -> None:
         said: list[str] = []
-        answer: asyncio.Future[Event | None] | None = None
+        limits, mounts = self.spec.limits, self.spec.policy.mounts
         with contextlib.ExitStack() as theirs:
             kernel = self.kernel = new_link(theirs)
-            if request is not None:  # it finds this as soon as it reads, and nobody waits for its hello
-                self._request_ids += 1
-                answer = kernel.ask(self._request_ids, request, ignore)
+            self._request_ids += 1
+            answer = kernel.ask(self._request_ids, first, ignore)  # the kernel finds it as soon as it reads
             kernel.on_event = lambda event: said.append(event.get("text", ""))
             joins = self.group.joins if self.group else []
             without = [name for name in self.degraded if name in ("landlock", "seccomp")]
             made = await zygote.order(
-                "kernel", [keeper.pidfd, *kernel.theirs, *joins], rlimits=rlimits(self.limits), without=without,
-                mounts=[*self._mounts], has_door=self.jail.plan.has_doors, generation=keeper.generation,
+                "kernel", [keeper.pidfd, *kernel.theirs, *joins], rlimits=rlimits(limits), without=without,
+                mounts=[*mounts], has_door=self.jail.plan.has_doors, generation=keeper.generation,
             )  # fmt: skip
         kernel.pidfd = made.pidfd()
         self.exit = made.exit
@@ -253,22 +283,26 @@ class NativeProcess:
         if not kernel.hello.done():
             why = "".join(said)[-500:] or kernel.ended.result() or "it ended"
             raise StartFailed(f"the kernel did not come up: {why}")
-        kernel.on_event = None if answer is None else ignore  # whatever it says from here on may be much
+        kernel.on_event = ignore  # what it says from here on may be much
         check_hello(kernel.hello.result())
         if kernel.pid_inside is None:
             raise StartFailed("the kernel did not say that its walls are closed")
         keeper.introduce(kernel.pid_inside, kernel.listeners)
         kernel.close_listeners()
         self.doorkeeper = keeper
-        if answer is not None and await answer is None:
+        if await answer is None:
             await self.kill()  # it may have broken the protocol, and live
-            raise exits.in_set_up(await self._exit_facts(), self.limits)
+            raise exits.in_set_up(await self._exit_facts(), limits)
         kernel.on_event = None
 
     def open_doorway(self) -> None:
-        """Have the sandbox's own egress answer whoever comes to its listener."""
-        if self._egress is not None and self.keeper is not None and self.keeper.doorway is not None:
-            self.keeper.doorway.open(self._egress)
+        """Have the sandbox's proxy answer connections to its listener."""
+        if self.keeper is not None and self.keeper.doorway is not None:
+            self.keeper.doorway.open(self._way_out)
+
+    async def _way_out(self) -> Egress:
+        """The proxy of the network that the sandbox has when the first connection comes."""
+        return await self.network.egress()
 
     async def _refreshing(self) -> asyncio.Task[None]:
         """Have the sandbox see what changed in mounted folders, now and every second while a run goes on."""

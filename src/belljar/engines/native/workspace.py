@@ -9,11 +9,12 @@ import errno
 import os
 import stat
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from belljar.engines.base import Entry, EntryType, Listing, Sink, Workspace
+from belljar.engines.native.pulling import Pulled
 from belljar.engines.native.removal import remove
+from belljar.entry import Entry, EntryType, Listing
 from belljar.errors import DiskFull, FileError, FileMissing, FileTooLarge, PathRefused, SandboxClosed
 from belljar_jail import linux
 from belljar_kernel.files import UNFINISHED, is_unfinished
@@ -27,20 +28,32 @@ PIECE_BYTES = 1 << 20
 _libc = ctypes.CDLL(None)
 
 
-class DescriptorWorkspace(Workspace):
+class DescriptorWorkspace:
     """The files of one sandbox, through a descriptor of its folder."""
 
     def __init__(self, descriptor: int, owner: int | None) -> None:
         self.descriptor = descriptor
         self.owner = owner  # the host id that the sandbox's own files have; None when it is ours
 
-    async def write_from(self, path: str, pieces: Iterable[bytes]) -> None:
+    async def write(self, path: str, pieces: bytes | AsyncIterator[bytes]) -> None:
         """Create or replace a file, with its parents."""
-        await self._off_loop(_write, path, pieces, self.owner)
+        if isinstance(pieces, bytes):
+            await self._off_loop(_write, path, (pieces,), self.owner)
+            return
+        with Pulled(pieces) as pulled:
+            await self._off_loop(_write, path, pulled, self.owner)
 
-    async def read_into(self, path: str, max_bytes: int, sink: Sink) -> None:
-        """The content of a regular file, piece by piece."""
-        await self._off_loop(_read, path, max_bytes, sink)
+    async def read(self, path: str, max_bytes: int) -> AsyncIterator[bytes]:
+        """The content of a regular file, in pieces."""
+        file, piece = await self._off_loop(_begin_read, path, max_bytes)
+        try:
+            while piece:
+                yield piece
+                max_bytes -= len(piece)
+                is_last = len(piece) < PIECE_BYTES or not max_bytes
+                piece = b"" if is_last else await asyncio.to_thread(os.read, file, min(max_bytes, PIECE_BYTES))
+        finally:
+            os.close(file)
 
     async def list(self, path: str, max_entries: int) -> Listing:
         """Everything beneath a folder; links are listed, not followed."""
@@ -122,7 +135,8 @@ def _replace(folder: int, name: str, pieces: Iterable[bytes], owner: int | None)
         os.close(file)
 
 
-def _read(root: int, path: str, max_bytes: int, sink: Sink) -> None:
+def _begin_read(root: int, path: str, max_bytes: int) -> tuple[int, bytes]:
+    """A descriptor of a regular file, and its first piece."""
     with _spoken(path):
         file = _open(root, path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
         try:
@@ -133,12 +147,10 @@ def _read(root: int, path: str, max_bytes: int, sink: Sink) -> None:
                 raise PathRefused(f"{path!r} is not a regular file")
             if facts.st_size > max_bytes:
                 raise FileTooLarge(f"{path!r} has {facts.st_size:,} bytes; at most {max_bytes:,} are read at once")
-            left = max_bytes
-            while left > 0 and (piece := os.read(file, min(left, PIECE_BYTES))):
-                sink(piece)
-                left -= len(piece)
-        finally:
+            return file, os.read(file, min(max_bytes, PIECE_BYTES))
+        except BaseException:
             os.close(file)
+            raise
 
 
 def _list(root: int, path: str, max_entries: int) -> Listing:

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from belljar.engines.shares import of_descriptors
+from belljar.egress.shares import of_descriptors
 from belljar.errors import StartFailed
 
 FEWEST_FILES, MOST_FILES = 16, 256

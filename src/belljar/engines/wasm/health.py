@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from belljar.engines.base import EngineHealth, KernelExited, Layer, Spec, ignore
+from belljar.engines.base import KernelExited, Spec, ignore
 from belljar.engines.wasm.deno import find_deno
 from belljar.errors import SandboxError
+from belljar.health import EngineHealth, Layer
 from belljar.limits import Limits
 from belljar.policy import Policy
 
@@ -47,19 +48,19 @@ class Health:
         try:
             deno = find_deno()
         except SandboxError as failure:
-            return EngineHealth("wasm", False, (Layer("deno", False, str(failure), "pip install deno"),))
+            return EngineHealth(self._engine.name, False, (Layer("deno", False, str(failure), "pip install deno"),))
         layers = [Layer("deno", True, str(deno))]
         policy = Policy(packages="none")
-        if not await asyncio.to_thread(self._engine.is_prepared, policy):
+        if not await asyncio.to_thread(self._engine.installer.is_prepared, policy):
             detail = "not prepared yet: the first sandbox fetches it, or `belljar packages sync --engine wasm`"
-            return EngineHealth("wasm", True, (*layers, Layer("runtime", True, detail)))
-        environment = await asyncio.to_thread(self._engine.environment, policy)
+            return EngineHealth(self._engine.name, True, (*layers, Layer("runtime", True, detail)))
+        environment = await asyncio.to_thread(self._engine.installer.environment, policy)
         jail = await self._engine.jail()
         where = "inside the native jail" if jail else "by Deno alone: there is no native jail here"
         try:
             process = await self._engine.start(Spec("proof-wasm", environment, PROBE_LIMITS))
         except SandboxError as failure:
-            return EngineHealth("wasm", False, (*layers, Layer("permissions", False, str(failure))))
+            return EngineHealth(self._engine.name, False, (*layers, Layer("permissions", False, str(failure))))
         try:
             layers.append(Layer("permissions", True, f"read, write, spawn, connect, import refused; {where}"))
             done = await asyncio.wait_for(process.request(_BOMB, ignore), PROBE_LIMITS.timeout_s)
@@ -73,7 +74,7 @@ class Health:
             layers.append(Layer("memory", False, f"a memory bomb ended otherwise: {failure}"))
         finally:
             await process.close()
-        return EngineHealth("wasm", True, tuple(layers))
+        return EngineHealth(self._engine.name, True, tuple(layers))
 
 
 def _holds(proof: asyncio.Task[EngineHealth]) -> bool:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Mapping
-from os import PathLike, fspath
-from typing import Any
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from os import fspath
+from typing import TYPE_CHECKING, Any
 
+from belljar.egress.network import Network
 from belljar.engines import exits
-from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, ignore
+from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, Spec, ignore
 from belljar.engines.channel import encode
-from belljar.engines.wasm.fetches import Fetches, WayOut
+from belljar.engines.setup import configuration
+from belljar.engines.wasm.fetches import Fetches
 from belljar.engines.wasm.folders import Folders
 from belljar.engines.wasm.layer import layer_requests
 from belljar.engines.wasm.leaving import (
@@ -28,15 +31,17 @@ from belljar.engines.wasm.python import PythonExchange
 from belljar.engines.wasm.runner import OnOutput, Runner
 from belljar.engines.wasm.workspace import MemoryWorkspace
 from belljar.errors import FileError, SandboxClosed, StartFailed
-from belljar.limits import Limits
 from belljar.packages.environment import Environment
 from belljar_kernel import PROTOCOL, digest
 
-Launch = Callable[[Environment, OnOutput], Awaitable[Runner]]
+if TYPE_CHECKING:
+    from belljar.egress.server import Egress
+
+Launch = Callable[[Spec, OnOutput], Awaitable[Runner]]
 
 START_TIMEOUT_S = 60
 ASK_TIMEOUT_S = 8
-REHEARSALS = 20  # describe() takes 31 ms after one, 15 after twenty
+MOST_CONNECTIONS = 64  # to allowed hosts, at once: this process holds the bodies that are on their way
 LAST_SIGNAL = 31
 ENVIRONMENT = {
     "HOME": "/home/sandbox", "USER": "sandbox", "LOGNAME": "sandbox", "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8",
@@ -47,22 +52,11 @@ ENVIRONMENT = {
 class WasmProcess:
     """A sandbox of the wasm engine."""
 
-    def __init__(
-        self,
-        launch: Launch,
-        packages: Environment,
-        limits: Limits,
-        egress: WayOut | None = None,
-        mounts: Mapping[str, str | PathLike[str]] | None = None,
-    ) -> None:
-        self.limits = limits
-        self.egress = egress
-        self._mounts = mounts or {}
+    def __init__(self, launch: Launch, spec: Spec) -> None:
+        self.spec = spec
+        self.network = Network(spec.policy.network, MOST_CONNECTIONS)
         self._folders: Folders | None = None  # held from the start: they may be moved
-        self._packages = packages
         self.workspace = MemoryWorkspace(self._ask)
-        self.environment: Mapping[str, str] = ENVIRONMENT
-        self.rehearsals = REHEARSALS
         self._launch = launch
         self._runner: Runner | None = None
         self._exchange: PythonExchange | None = None
@@ -99,20 +93,23 @@ class WasmProcess:
             and not self._exchange.ended.done()
         )
 
-    async def start(self) -> None:
-        """Bring up the process; nothing is left behind when that fails.
+    async def start(self, rehearsals: int = 0) -> None:
+        """Bring up the process with a configured kernel; nothing is left behind when that fails.
 
         Raises:
             StartFailed: with what it said.
         """
         try:
-            if self._mounts:
-                self._folders = await asyncio.to_thread(Folders, [fspath(folder) for folder in self._mounts.values()])
+            if mounts := self.spec.policy.mounts:
+                self._folders = await asyncio.to_thread(Folders, [fspath(folder) for folder in mounts.values()])
             await self._start()
+            self._has_files = True
+            await self._configure(rehearsals)
+            if self.spec.policy.network:  # a mistake in the list is the caller's to know, before anything runs
+                await self.network.egress()
         except BaseException:
             await self.close()
             raise
-        self._has_files = True
 
     async def request(self, request: dict[str, Any], on_event: OnEvent) -> Event:
         """Send one Request and see it through."""
@@ -121,6 +118,11 @@ class WasmProcess:
             if not self.alive:
                 raise KernelExited(await self._exit_facts())
             return await self._exchange_with(request, on_event)
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message that has no answer."""
+        if self.alive and self._runner is not None:
+            self._runner.write(encode(message))
 
     async def idle(self) -> None:
         """Return when no Request is open, and none waits for its turn."""
@@ -143,6 +145,7 @@ class WasmProcess:
             if not (self._is_spare and self._is_ready):
                 await self._replace()
             self._is_spare = False
+            await self._configure()
             return self._are_kept
 
     async def provide(self, environment: Environment) -> None:
@@ -151,7 +154,28 @@ class WasmProcess:
             await self._answered()
             if self._is_ready:
                 await self._show_packages(environment)
-            self._packages = environment
+            self.spec = replace(self.spec, environment=environment)
+
+    def fits(self, spec: Spec) -> bool:
+        """Whether `reconfigure` can give it this spec. Memory and disk cannot change after the start."""
+        before = self.spec.limits
+        fixed = replace(spec.limits, timeout_s=before.timeout_s, output_mb=before.output_mb)
+        return not spec.policy.mounts and fixed == before
+
+    async def reconfigure(self, spec: Spec) -> None:
+        """Take other variables and allowed hosts than those it was made with.
+
+        Raises:
+            InvalidRequest: for an entry of `Policy.network` that has no clear meaning.
+            StartFailed: when the kernel ended meanwhile.
+        """
+        before, self.spec = self.spec, spec
+        if spec.policy.network:
+            self.network = Network(spec.policy.network, MOST_CONNECTIONS)
+        if spec.env or spec.policy.network or spec.limits != before.limits:
+            await self._configure()
+        if spec.policy.network:
+            await self.network.egress()
 
     def sample(self) -> Sample:
         """Processor time so far and the most memory there was."""
@@ -168,19 +192,32 @@ class WasmProcess:
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        if self._runner is not None:
-            await self._runner.kill()
-        async with self._starting:
-            await self._drop()
-            if self._folders is not None:
-                self._folders.close()
+        try:
+            if self._runner is not None:
+                await self._runner.kill()
+            async with self._starting:
+                await self._drop()
+                if self._folders is not None:
+                    self._folders.close()
+        finally:
+            await self.network.close()
+
+    async def _configure(self, rehearsals: int = 0) -> None:
+        try:
+            await self.request(configuration(self.spec, ENVIRONMENT, rehearsals), ignore)
+        except KernelExited as ended:
+            raise exits.in_set_up(ended.exit, self.spec.limits) from None
+
+    async def _way_out(self) -> Egress:
+        """The proxy of the network that the sandbox has when a request is made."""
+        return await self.network.egress()
 
     async def _start(self) -> None:
         exchange = self._exchange = PythonExchange()
         self._leaving, self._has_files = None, False
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
-                runner = self._runner = await self._launch(self._packages, self._take)
+                runner = self._runner = await self._launch(self.spec, self._take)
                 runner.exit.add_done_callback(lambda _: exchange.end(None))
                 await asyncio.wait((exchange.hello, exchange.ended), return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError:
@@ -193,15 +230,15 @@ class WasmProcess:
         if hello.get("protocol") != PROTOCOL or hello.get("digest") != digest():
             raise StartFailed("the kernel inside is not the one that this Belljar brought; clear the cache folder")
         exchange.ended.add_done_callback(lambda _: self._on_end(runner, exchange))
-        fetches = Fetches(lambda: self.egress, runner, exchange.end)
+        fetches = Fetches(lambda: self._way_out, runner, exchange.end)
         exchange.on_fetch = fetches.take
         exchange.ended.add_done_callback(lambda _: fetches.end())
         if self._folders is not None:
             mounts = Mounts(self._folders.again(), runner.write)
             exchange.on_question = mounts.take
             exchange.ended.add_done_callback(lambda _: mounts.end())
-        if self._packages.layer is not None:
-            await self._show_packages(self._packages)
+        if self.spec.environment.layer is not None:
+            await self._show_packages(self.spec.environment)
         runner.settle()
 
     async def _replace(self) -> None:
@@ -242,7 +279,7 @@ class WasmProcess:
     def _end(self, runner: Runner, exchange: PythonExchange) -> Leaving:
         """Tell a process, once, to end its Python and to hand over the files."""
         if self._leaving is None:
-            self._leaving = leaving = Leaving(self.limits.disk_mb)
+            self._leaving = leaving = Leaving(self.spec.limits.disk_mb)
             exchange.end(None)
             if runner.exit.done():
                 leaving.give_up()

@@ -6,10 +6,11 @@ import asyncio
 import base64
 import contextlib
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from belljar.engines.base import Entry, Event, KernelExited, Listing, Sink, Workspace
+from belljar.engines.base import Event, KernelExited
+from belljar.entry import Entry, Listing
 from belljar.errors import DiskFull, FileError, FileMissing, FileTooLarge, PathRefused, SandboxError
 from belljar_kernel.files import UNFINISHED, is_unfinished
 
@@ -21,7 +22,7 @@ BAD_PARTS = ("", ".", "..")
 Ask = Callable[[dict[str, Any]], Awaitable[Event]]
 
 
-class MemoryWorkspace(Workspace):
+class MemoryWorkspace:
     """Files by way of requests. What comes back is untrusted."""
 
     def __init__(self, ask: Ask) -> None:
@@ -29,15 +30,15 @@ class MemoryWorkspace(Workspace):
         self._writing = asyncio.Lock()
         self._clean: asyncio.Future[None] | None = None
 
-    async def write_from(self, path: str, pieces: Iterable[bytes]) -> None:
+    async def write(self, path: str, pieces: bytes | AsyncIterator[bytes]) -> None:
         """Create or replace a file, with its parents."""
         fresh = f"{UNFINISHED}{secrets.token_hex(6)}"
         coming = _parts(pieces)
         async with self._writing:
             try:
-                part, number = await asyncio.to_thread(next, coming, b""), 0
+                part, number = await anext(coming, b""), 0
                 while True:
-                    following = await asyncio.to_thread(next, coming, None)
+                    following = await anext(coming, None)
                     await self._request(
                         "file_write", path, fresh=fresh, data=base64.b64encode(part).decode("ascii"),
                         append=number > 0, last=following is None,
@@ -50,8 +51,8 @@ class MemoryWorkspace(Workspace):
                 self._clean = asyncio.ensure_future(self._forget(f"{folder}/{fresh}".lstrip("/")))
                 raise
 
-    async def read_into(self, path: str, max_bytes: int, sink: Sink) -> None:
-        """The content of a regular file, piece by piece."""
+    async def read(self, path: str, max_bytes: int) -> AsyncIterator[bytes]:
+        """The content of a regular file, in pieces."""
         size = 0
         while True:
             answer = await self._request("file_read", path, offset=size, max=max_bytes)
@@ -62,7 +63,8 @@ class MemoryWorkspace(Workspace):
             size += len(part)
             if size > max_bytes:
                 raise FileTooLarge(f"{path!r} is larger than the {max_bytes:,} bytes that are read at once")
-            await asyncio.to_thread(sink, part)
+            if part:
+                yield part
             if answer.get("end") is True:
                 return
             if len(part) < CHUNK_BYTES:
@@ -100,9 +102,13 @@ class MemoryWorkspace(Workspace):
         return answer
 
 
-def _parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces that a frame has room for."""
-    for piece in pieces:
+async def _parts(pieces: bytes | AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Cut bytes into pieces that a frame has room for."""
+    if isinstance(pieces, bytes):
+        for start in range(0, len(pieces), CHUNK_BYTES):
+            yield pieces[start : start + CHUNK_BYTES]
+        return
+    async for piece in pieces:
         for start in range(0, len(piece), CHUNK_BYTES):
             yield piece[start : start + CHUNK_BYTES]
 

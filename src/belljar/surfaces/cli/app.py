@@ -62,10 +62,6 @@ def _replace_missing() -> None:
 
 
 def _dispatch(options: Namespace) -> int:
-    if options.command in ("run", "repl"):
-        from belljar.headstart import head_start
-
-        head_start(options.engine)
     match options.command:
         case "run":
             from belljar.surfaces.cli import run

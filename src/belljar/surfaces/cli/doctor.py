@@ -10,16 +10,14 @@ from belljar.surfaces.cli.wording import one_line
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from belljar.engines.base import EngineHealth
-
-_PREFERENCE = ("native", "wasm")
+    from belljar.health import EngineHealth
 
 
 def command(options: Namespace) -> int:
     """Print the report; fail when there is no engine for `auto`."""
     from belljar import compose
 
-    report = describe(compose.health())
+    report = describe(compose.health(), compose.auto_engine())
     if options.json:
         import json
 
@@ -29,7 +27,7 @@ def command(options: Namespace) -> int:
     return 0 if report["auto"] else 1
 
 
-def describe(engines: list[EngineHealth]) -> dict[str, Any]:
+def describe(engines: list[EngineHealth], auto: str | None) -> dict[str, Any]:
     """Everything the report says, as plain data."""
     import platform
     from dataclasses import asdict
@@ -37,17 +35,16 @@ def describe(engines: list[EngineHealth]) -> dict[str, Any]:
     from belljar import __version__, compose
     from belljar.settings import Settings
 
-    available = {health.engine for health in engines if health.available}
-    auto = next((name for name in _PREFERENCE if name in available), None)
+    settings = Settings.load()
     is_prepared = auto is not None and compose.is_prepared(auto)
     return {
         "belljar": __version__,
         "python": platform.python_version(),
         "system": platform.platform(),
         "auto": auto,
-        "cache_dir": str(Settings.load().cache_dir),
+        "cache_dir": str(settings.cache_dir),
         "base_environment": "prepared" if is_prepared else "not prepared; `belljar packages sync` does it",
-        "engines": [asdict(health) for health in engines],
+        "engines": [asdict(health) | {"usable": health.usable(settings.allow_degraded)} for health in engines],
     }
 
 
@@ -58,7 +55,7 @@ def draw(report: dict[str, Any]) -> None:
 
     console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
     for engine in report["engines"]:
-        state = ("available", "green") if engine["available"] else ("not available", "red")
+        state = _state(engine)
         console.print(Text.assemble((engine["engine"], "bold"), ": ", state))
         width = max((len(layer["name"]) for layer in engine["layers"]), default=0)
         for layer in engine["layers"]:
@@ -71,3 +68,10 @@ def draw(report: dict[str, Any]) -> None:
     console.print(Text.assemble((f"{'auto':<17}", "bold"), auto))
     for key in ("belljar", "python", "system", "cache_dir", "base_environment"):
         console.print(Text.assemble((f"{key.replace('_', ' '):<17}", "bold"), report[key]))
+
+
+def _state(engine: dict[str, Any]) -> tuple[str, str]:
+    """What the engine does on this machine, and the colour for it."""
+    if engine["usable"]:
+        return "available", "green"
+    return ("refuses to start, because a wall is missing" if engine["available"] else "not available"), "red"

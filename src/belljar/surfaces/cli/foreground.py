@@ -12,10 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
+    from belljar.events import Event
     from belljar.execution import Execution
     from belljar.sandbox import Sandbox
-
-Event = dict[str, Any]
 
 
 def run(sandbox: Sandbox, code: str, show: Callable[[Event], None], **options: Any) -> Execution:

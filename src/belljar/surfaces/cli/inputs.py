@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,12 +85,17 @@ def open_sandbox(options: Namespace, limits: Limits, files: dict[str, bytes]) ->
 
     A command has one sandbox, so none is kept ready behind it unless the user wants that.
     """
-    for name in ("BELLJAR_POOL_SIZE", "BELLJAR_RESERVE_SIZE"):
-        os.environ.setdefault(name, "0")
     from belljar import compose
     from belljar.policy import Policy
     from belljar.sandbox import Sandbox
+    from belljar.settings import Settings
 
+    settings = Settings.load()
+    if "BELLJAR_POOL_SIZE" not in os.environ:
+        settings = replace(settings, pool_size=0)
+    if "BELLJAR_RESERVE_SIZE" not in os.environ:
+        settings = replace(settings, reserve_size=0)
+    compose.local_host(settings)
     policy = Policy(network=tuple(options.hosts))
     if not compose.is_prepared(options.engine):
         from belljar.surfaces.cli.progress import progress

@@ -13,14 +13,14 @@ from belljar.surfaces.cli.wording import one_line
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from belljar.host.overview import Overview
+    from belljar.durable.overview import Overview
 
 HEADS = ("ID", "STATE", "ENGINE", "AGE", "USED", "MEMORY", "CPU", "NAME")
 
 
 def command(options: Namespace) -> int:
     """List them, show one, or close some."""
-    from belljar.host.overview import overview
+    from belljar.durable.overview import overview
 
     with overview() as seen:
         if options.action == "list":

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from belljar.execution import Result
 from belljar.surfaces.cli.wording import to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from belljar.events import Event
 
 IMAGES = ("png", "jpeg", "svg", "pdf")
 
@@ -23,18 +25,16 @@ class Screen:
         self._paint_error = paint_error
         self._line_open = False
 
-    def show(self, event: dict[str, Any]) -> None:
-        """Show one event; unknown ones are not for people."""
-        match event.get("type"):
-            case "stdout":
-                self._write(event["text"])
-            case "stderr":
-                text = self._paint_error(event["text"]) if self._paint_error else event["text"]
-                self._err.write(to_bytes(text))
-                self._err.flush()
-            case "result":
-                metadata = event.get("metadata") or {}
-                self.show_result(Result.from_bundle(event["data"], metadata, bool(event.get("main"))))
+    def show(self, event: Event) -> None:
+        """Show output and results as they come; people have no use for other events."""
+        if event["type"] == "stdout":
+            self._write(event["text"])
+        elif event["type"] == "stderr":
+            text = self._paint_error(event["text"]) if self._paint_error else event["text"]
+            self._err.write(to_bytes(text))
+            self._err.flush()
+        elif event["type"] == "result":
+            self.show_result(Result.from_bundle(event["data"], event["metadata"], event["main"]))
 
     def show_result(self, result: Result) -> None:
         """Print a result's text on lines of its own; images are saved elsewhere."""

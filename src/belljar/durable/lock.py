@@ -98,6 +98,11 @@ class HostLock:
         """The name of its private socket, in the same folder."""
         return f"{self.name}.sock"
 
+    @property
+    def address(self) -> tuple[Path, str]:
+        """The folder and the name of the socket that its host listens at."""
+        return self.folder, self.socket
+
     def note(self, pids: Iterable[int]) -> None:
         """Write down the processes that must not outlive this host."""
         processes = frozenset(ProcessId.of(pid) for pid in pids)
@@ -132,6 +137,30 @@ class GoneHost:
     def end_processes(self) -> int:
         """End what it left running; how many that were."""
         return sum(process.end() for process in self.processes)
+
+
+class FileLocks:
+    """The locks of all hosts that share a state folder."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._state_dir = state_dir
+
+    def take(self) -> HostLock:
+        """Take a new lock.
+
+        Raises:
+            InvalidRequest: on a system that has no such locks.
+            StoreFailed: when the state folder cannot be written.
+        """
+        return HostLock.take(self._state_dir)
+
+    def is_held(self, name: str) -> bool:
+        """Whether the host of this name lives."""
+        return is_held(self._state_dir, name)
+
+    def gone(self) -> Iterator[GoneHost]:
+        """Hosts that are gone, each reserved while the caller deals with it."""
+        return gone_hosts(self._state_dir)
 
 
 def pid_of(name: str) -> str:

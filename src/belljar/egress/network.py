@@ -1,16 +1,15 @@
-"""One sandbox's egress: made at its first use, ended with the sandbox; what it refuses is kept for Executions."""
+"""One sandbox's way out: a proxy made at its first use. What it refuses is kept for Executions."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from belljar.engines.base import Event
-from belljar.engines.shares import of_descriptors
+from belljar.egress.shares import of_descriptors
 from belljar.execution import Denial
-from belljar.host.text import plain
-from belljar.policy import Policy
+from belljar.text import plain
 
 if TYPE_CHECKING:
     from belljar.egress.server import Egress
@@ -22,15 +21,15 @@ SHARE = 64  # of the files that this process may open, one in so many
 
 
 class Network:
-    """One sandbox's egress proxy and what was refused. What arrives between two runs is told by the later one."""
+    """One sandbox's egress proxy and what was refused. What arrives between two runs is reported by the later one."""
 
-    def __init__(self, policy: Policy, most_connections: int) -> None:
-        self._hosts = tuple(policy.network)
+    def __init__(self, hosts: Sequence[str] = (), most_connections: int = FOR_REFUSALS) -> None:
+        self._hosts = tuple(hosts)
         self._most = _affordable(most_connections) if self._hosts else FOR_REFUSALS
         self._making: asyncio.Task[Egress] | None = None
         self._denials: dict[tuple[str, ...], Denial] = {}  # each once, the first ones
         self._closed = False
-        if self._hosts:  # it will be wanted, and a mistake in the list is to be told: meanwhile the sandbox starts
+        if self._hosts:  # it will be wanted, and a mistake in the list must be reported: meanwhile the sandbox starts
             self._begin()
 
     async def egress(self) -> Egress:
@@ -46,7 +45,7 @@ class Network:
         if len(self._denials) < MOST_DENIALS:
             self._denials.setdefault((denial.kind, denial.target, denial.rule, denial.hint, denial.source), denial)
 
-    def note_event(self, event: Event) -> None:
+    def note_event(self, event: Mapping[str, Any]) -> None:
         """Keep what the kernel says that it refused, as its word: it is not trusted."""
         kind, target, rule, hint = (plain(event.get(name), LONGEST_TEXT) for name in ("kind", "target", "rule", "hint"))
         if kind and target:

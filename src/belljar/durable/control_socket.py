@@ -8,42 +8,43 @@ import json
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from belljar.errors import SandboxError
-from belljar.host.lock import HostLock
-
-if TYPE_CHECKING:
-    from belljar.host.host import Host
+from typing import Any
 
 TIMEOUT_S = 30.0
 MOST_BYTES = 1 << 16
 _CREDENTIALS = struct.Struct("3i")
 
 
-class Door:
+Answer = Callable[[Any], Awaitable[dict[str, Any]]]
+
+
+class ControlSocket:
     """Answers one line of JSON with another."""
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
         self._server: asyncio.Server | None = None
 
     @classmethod
-    async def open(cls, host: Host, lock: HostLock) -> Door:
-        """Listen beside the lock. A system that cannot leaves it closed: the store still tells most."""
-        door = cls(host)
+    async def open(cls, folder: Path, name: str, answer: Answer) -> ControlSocket:
+        """Listen in a folder, under this name.
+
+        Raises:
+            OSError: on a system that cannot.
+        """
+        made = cls(answer)
         listener = socket.socket(socket.AF_UNIX)
         try:
-            with _short(lock.folder, lock.socket) as path:
+            with _short(folder, name) as path:
                 listener.bind(path)
-            (lock.folder / lock.socket).chmod(0o600)
-            door._server = await asyncio.start_unix_server(door._serve, sock=listener, limit=MOST_BYTES)
-        except OSError as failure:
+            (folder / name).chmod(0o600)
+            made._server = await asyncio.start_unix_server(made._serve, sock=listener, limit=MOST_BYTES)
+        except OSError:
             listener.close()
-            host.journal.warn("door_failed", None, failure)
-        return door
+            raise
+        return made
 
     async def close(self) -> None:
         """Listen no more."""
@@ -58,21 +59,9 @@ class Door:
                     writer.write(json.dumps(answer).encode() + b"\n")
                     await writer.drain()
         except (OSError, ValueError, RecursionError, TimeoutError, asyncio.LimitOverrunError):
-            pass  # whoever asked has gone, or did not ask properly
+            pass  # the other process has gone, or did not ask properly
         finally:
             writer.close()
-
-    async def _answer(self, request: Any) -> dict[str, Any]:
-        match request:
-            case {"act": "status"}:
-                return self._host.status()
-            case {"act": "close", "id": str(id)}:
-                try:
-                    return {"closed": await self._host.close_by_id(id)}
-                except SandboxError as failure:
-                    return {"error": str(failure)}
-            case _:
-                return {"error": "this host knows no such act"}
 
 
 def ask(state_dir: Path, host: str, request: dict[str, Any]) -> dict[str, Any] | None:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from belljar.execution import Execution
+from belljar.service.base import RunRequest
 from belljar.store.base import RunRecord
-
-if TYPE_CHECKING:
-    from belljar.host.session import Run
 
 CODE_CHARS, TEXT_CHARS = 20_000, 2_000
 MOST_ROWS, ROWS_CHARS = 100, 10_000  # of files, and of denials: so many, and not more text than that in all
 
 
-def run_record(run: Run, execution: Execution) -> RunRecord:
+def run_record(request: RunRequest, execution: Execution, now: float) -> RunRecord:
     """What the history keeps of a run, cut to a bound."""
     error = execution.error
     summary: dict[str, Any] = {
@@ -36,8 +33,8 @@ def run_record(run: Run, execution: Execution) -> RunRecord:
     return RunRecord(
         execution.sandbox_id,
         execution.execution_count,
-        time.time() - usage.wall_s,
-        run.code[:CODE_CHARS].encode("utf-8", "backslashreplace").decode(),  # half a surrogate pair is no text
+        now - usage.wall_s,
+        request.code[:CODE_CHARS].encode("utf-8", "backslashreplace").decode(),  # half a surrogate pair is no text
         execution.status,
         summary,
         usage.wall_s,

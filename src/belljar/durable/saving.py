@@ -9,30 +9,27 @@ import re
 import time
 import uuid
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import belljar_kernel
 from belljar.engines.base import Event, Spec
 from belljar.errors import InvalidRequest, PackageError, SandboxError
-from belljar.host.text import plain
+from belljar.host.budget import Budget
+from belljar.host.session import Session
 from belljar.packages.environment import Environment
 from belljar.state.checkpoint import Checkpoint, CheckpointReport
 from belljar.state.envelope import CHUNK, Opened, Piece, seal
-
-if TYPE_CHECKING:
-    from belljar.host.session import Session
+from belljar.text import plain
 
 MAX_BYTES = 4 << 30
 MAX_NAMES = 100_000
 MAX_REASON = 500
 TIMEOUT_S = 300.0
 LEAST_PATIENCE_S = 2.0
-MOST_TOGETHER = 2 << 30  # of states in this process that are not written yet; one alone may have more
 KINDS = ("sources", "files", "names")
 MOST_ENDS = 10
-_held: dict[int, int] = {}  # bytes, by whom they arrive for
 
 
 async def checkpoint(session: Session, key: bytes, name: str | None, owner: str) -> Checkpoint:
@@ -42,13 +39,13 @@ async def checkpoint(session: Session, key: bytes, name: str | None, owner: str)
         SandboxError: when there is no Python to save, or it did not answer.
     """
     made = await snapshot(session, key, name, owner)
-    session.origin = made.id
+    session.note_checkpoint(made.id)
     return made
 
 
 async def snapshot(session: Session, key: bytes, name: str | None, owner: str) -> Checkpoint:
-    """The same, but the next checkpoint does not come after this one: nobody asked for it."""
-    arriving = Arriving(session.spec, MAX_BYTES)
+    """Make a checkpoint without recording it as the parent of the next one. Forks go through it."""
+    arriving = Arriving(session.spec, MAX_BYTES, session.shared.states)
     done = await session.ask_live(arriving.request, arriving, TIMEOUT_S)
     return await asyncio.to_thread(Taken(session, arriving, done).seal, key, name, owner)
 
@@ -59,7 +56,7 @@ async def take(session: Session, max_bytes: int, timeout_s: float) -> Taken:
     Raises:
         SandboxError: when its Python ended, or did not answer.
     """
-    arriving = Arriving(session.spec, max_bytes)
+    arriving = Arriving(session.spec, max_bytes, session.shared.states)
     return Taken(session, arriving, await session.ask_now(arriving.request, timeout_s, arriving))
 
 
@@ -77,8 +74,9 @@ async def restore(
     async with session.turn:
         session.check_live()
         report = replace(await load(session, opened), packages_skipped=missing)
-        session.count, session.origin = opened.header["count"], opened.header["id"]
-        session.restored = f"the state of checkpoint {opened.header['id']} was restored{without(report)}"
+        origin = opened.header["id"]
+        news = f"the state of checkpoint {origin} was restored{without(report)}"
+        session.continue_from(opened.header["count"], origin, news)
     return report
 
 
@@ -119,7 +117,7 @@ async def load(
             restoring.take(part, done)
         else:
             break
-    session.are_files_lost = session.are_files_lost and not with_files
+    session.note_files(are_lost=session.are_files_lost and not with_files)
     return restoring.report()
 
 
@@ -147,13 +145,14 @@ async def _give(session: Session, part: dict[str, Any], pieces: list[Piece], pat
 class Arriving:
     """Takes the `state` Events of one `save`."""
 
-    def __init__(self, spec: Spec, max_bytes: int) -> None:
+    def __init__(self, spec: Spec, max_bytes: int, budget: Budget) -> None:
         self.max_bytes = min(max_bytes, (spec.limits.memory_mb + spec.limits.disk_mb) << 20)
         self._left = self.max_bytes + (64 << 20)  # archives and pickles have some bytes of their own
         self._pieces: dict[int, list[bytearray]] = {}
         self._failure: str | None = None
-        _held[id(self)] = 0
-        weakref.finalize(self, _held.pop, id(self))  # with whatever was made of it
+        self._budget = budget
+        self._held = [0]  # in a list, so that the finalizer gives back what is held at the end
+        weakref.finalize(self, _give_back, budget, self._held)
 
     @property
     def request(self) -> dict[str, Any]:
@@ -176,8 +175,9 @@ class Arriving:
         if self._left < 0:
             self._fail(f"the state is larger than {self.max_bytes:,} bytes; delete names or files, or raise the limits")
             return
-        _held[id(self)] += len(piece)
-        if sum(_held.values()) > MOST_TOGETHER and _held[id(self)] < sum(_held.values()):
+        self._budget.take(len(piece))
+        self._held[0] += len(piece)
+        if self._budget.held > self._budget.most and self._held[0] < self._budget.held:  # one alone may have more
             self._fail("the host is saving too much at the same time; try again later")
             return
         pieces = self._pieces.setdefault(part, [bytearray()])
@@ -188,7 +188,7 @@ class Arriving:
     def _fail(self, why: str) -> None:
         self._failure = why
         self._pieces.clear()
-        _held[id(self)] = 0
+        _give_back(self._budget, self._held)
 
     def parts(self, done: Event) -> Iterator[tuple[dict[str, Any], list[bytearray]]]:
         """The parts that the kernel says are whole.
@@ -214,7 +214,8 @@ class Taken:
     def __init__(self, session: Session, arrived: Arriving, done: Event) -> None:
         self.count = session.count
         self._origin = session.origin
-        self._engine = session.engine_name
+        self._engine = session.engine.name
+        self._origin_of = session.shared.sources.origin
         self._spec = session.spec
         self._done = done
         self._arrived = arrived
@@ -258,7 +259,7 @@ class Taken:
             "python": python if isinstance(python, str) and re.fullmatch(r"\d+\.\d+\.\d+", python) else "",
             "kernel": belljar_kernel.digest(),
             "packages": list(spec.environment.packages),
-            "requirements": requirements(spec.environment),
+            "requirements": requirements(spec.environment, self._origin_of),
             "policy": spec.policy.packages if isinstance(spec.policy.packages, str) else list(spec.policy.packages),
             "limits": asdict(spec.limits),
             "count": self.count,
@@ -313,12 +314,8 @@ async def _bring(session: Session, packages: Sequence[str], sources: Sequence[st
     return skipped
 
 
-def requirements(environment: Environment) -> list[str]:
+def requirements(environment: Environment, origin: Callable[[str], str]) -> list[str]:
     """What was installed into a sandbox, as it was asked for: an address rather than the wheel that was built of it."""
-    if not environment.requirements:
-        return []
-    from belljar.host.building import origin
-
     return [origin(text) for text in environment.requirements]
 
 
@@ -328,6 +325,11 @@ def without(report: CheckpointReport) -> str:
     missing = list(dict.fromkeys(names))
     more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
     return f", without {', '.join(missing[:10])}{more}" if missing else ""
+
+
+def _give_back(budget: Budget, held: list[int]) -> None:
+    budget.give_back(held[0])
+    held[0] = 0
 
 
 def _texts(given: object) -> list[str]:

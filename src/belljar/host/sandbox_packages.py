@@ -1,4 +1,4 @@
-"""Packages for one live sandbox: those that somebody asked for, and those that its code imports and nobody has."""
+"""Packages for one live sandbox: those that were asked for, and those that its code imports and it does not have."""
 
 from __future__ import annotations
 
@@ -6,33 +6,100 @@ import asyncio
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, Protocol
 
+from belljar.engines.base import Event, Spec
 from belljar.errors import PackageError, SandboxError, StartFailed
+from belljar.host.source_builds import SourceBuilds
 from belljar.packages.environment import Environment
+from belljar.packages.installer import Installer
 from belljar.policy import Policy
-
-if TYPE_CHECKING:
-    from belljar.host.session import Run, Session
+from belljar.service.base import RunRequest
 
 AUTOMATIC_S = 60.0
 LOOK_S = 5.0
 SHORT_S, LONG_S = 60.0, 3600.0
 MOST_AT_ONCE = 20
+MOST_REMEMBERED = 1000
 _IMPORTS = re.compile(r"\bfrom\s+(\w+)[\w.]*\s+import\b|\bimport\s+([^\n;#]*)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 
-class Supply:
-    """Of one sandbox. Whoever calls has the sandbox's turn."""
+class Receiver(Protocol):
+    """The sandbox that packages are added to. Every caller holds its turn."""
 
-    # What this process has learnt: why not, and until when to believe it.
-    _hopeless: ClassVar[dict[tuple[str, str, str], tuple[str, float]]] = {}
+    @property
+    def spec(self) -> Spec:
+        """What it is built from now."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    @property
+    def is_untouched(self) -> bool:
+        """Whether no code has run in it."""
+
+    async def ask_now(self, request: dict[str, Any], seconds: float | None = None) -> Event:
+        """Send one Request to its kernel."""
+
+    async def adopt(self, environment: Environment) -> None:
+        """Have it import from this environment.
+
+        Raises:
+            StartFailed: when the packages cannot be shown to it.
+        """
+
+    async def renew(self) -> bool:
+        """Start a fresh Python in it."""
+
+
+class FailedImports:
+    """Why modules could not be installed, remembered for a while by all sandboxes of one host."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[tuple[str, str, str], tuple[str, float]] = {}
+
+    def reason(self, key: tuple[str, str, str]) -> str | None:
+        """The reason, while it still holds."""
+        reason, until = self._reasons.get(key, ("", 0.0))
+        return reason if until > time.monotonic() else None
+
+    def add(self, key: tuple[str, str, str], reason: str, seconds: float) -> None:
+        """Remember a reason for so many seconds."""
+        if len(self._reasons) > MOST_REMEMBERED:
+            self._reasons.clear()
+        self._reasons[key] = (reason, time.monotonic() + seconds)
+
+    def clear(self) -> None:
+        """Forget every reason."""
+        self._reasons.clear()
+
+
+class SandboxPackages:
+    """Installs packages into one sandbox. Every caller holds the sandbox's turn."""
+
+    def __init__(
+        self, receiver: Receiver, installer: Installer, sources: SourceBuilds, failed: FailedImports, engine_name: str
+    ) -> None:
+        self._sandbox = receiver
+        self._installer = installer
+        self._sources = sources
+        self._failed = failed
+        self._engine_name = engine_name
         self.reasons: dict[str, str] = {}  # why a module that the last run wanted was not installed
+
+    async def for_run(self, request: RunRequest) -> tuple[list[str], str | None]:
+        """Install what a run asks for and imports; returns what was installed, and why the run cannot go ahead."""
+        installed: list[str] = []
+        if request.packages:
+            try:
+                installed = await self.add(request.packages)
+            except PackageError as failure:
+                return [], str(failure)
+        return [*installed, *await self.add_missing(request)], None
+
+    async def explain(self, module: str) -> str:
+        """What to do about an import that failed."""
+        reason = self.reasons.get(module.partition(".")[0])
+        spec = self._sandbox.spec
+        return reason or await self._installer.explain_import(module, spec.environment, spec.policy)
 
     async def add(self, requirements: Sequence[str], seconds: float | None = None) -> list[str]:
         """Install into the sandbox as it is; `name==version` of what was asked for and of what came along.
@@ -43,25 +110,25 @@ class Supply:
         from belljar.packages.failure import told_as_written
         from belljar.packages.requirements import name_of, versions
 
-        spec = self._session.spec
+        spec = self._sandbox.spec
         check_allowed(spec.policy, requirements)
         before = spec.environment
-        wanted = await self._session.built(before, requirements)
+        wanted = await self._sources.with_wheels(self._installer, before, requirements)
         with told_as_written(requirements, wanted):
-            after = await asyncio.to_thread(self._session.engine.extend, before, wanted, seconds)
+            after = await asyncio.to_thread(self._installer.extend, before, wanted, seconds)
         await self._adopt(after)
         found, asked = versions(after.packages), {name_of(text) for text in wanted}
         known = versions(before.packages)
         return [f"{name}=={version}" for name, version in found.items() if name in asked or known.get(name) != version]
 
-    async def add_missing(self, run: Run) -> list[str]:
+    async def add_missing(self, request: RunRequest) -> list[str]:
         """Install what code imports and the sandbox does not have, as far as that works; the run never fails for it."""
         self.reasons = {}
-        if self._session.spec.policy.packages == "none" or not self._is_suspicious(run.code):
+        if self._sandbox.spec.policy.packages == "none" or not self._is_suspicious(request.code):
             return []
-        request = {"type": "imports", "code": run.code, "env": dict(run.env), "cwd": run.cwd}
+        question = {"type": "imports", "code": request.code, "env": dict(request.env), "cwd": request.cwd}
         try:
-            named = (await self._session.ask_now(request, LOOK_S)).get("missing")
+            named = (await self._sandbox.ask_now(question, LOOK_S)).get("missing")
         except SandboxError:
             return []  # the code has finders of its own; the run will show what they are up to
         names = (
@@ -99,7 +166,7 @@ class Supply:
             return False
         from belljar.packages.modules import known_modules
 
-        known = known_modules(self._session.spec.environment)
+        known = known_modules(self._sandbox.spec.environment)
         return any(name not in known for name in names_at_a_glance(code))
 
     async def _requirement(self, name: str) -> str | None:
@@ -108,11 +175,10 @@ class Supply:
         from belljar.packages.modules import modules_of
         from belljar.packages.names import distribution_of, is_possible
 
-        spec = self._session.spec
-        if missing.is_foregone(name, self._session.engine.name, await asyncio.to_thread(modules_of, spec.environment)):
+        spec = self._sandbox.spec
+        if missing.is_foregone(name, self._engine_name, await asyncio.to_thread(modules_of, spec.environment)):
             return None
-        reason, until = self._hopeless.get(self._key(name), ("", 0.0))
-        if until > time.monotonic():
+        if (reason := self._failed.reason(self._key(name))) is not None:
             self.reasons[name] = reason
             return None
         distribution = distribution_of(name)
@@ -126,7 +192,7 @@ class Supply:
         from belljar.packages.modules import known_modules
         from belljar.packages.requirements import versions
 
-        before, extend = self._session.spec.environment, self._session.engine.extend
+        before, extend = self._sandbox.spec.environment, self._installer.extend
         offline = lookup.silence() is not None  # what needs no index is to be had all the same
         seconds = max(1.0, until - time.monotonic())
         after = await asyncio.to_thread(extend, before, list(wanted.values()), seconds, offline)
@@ -145,9 +211,7 @@ class Supply:
         for_s = LONG_S if kind in ("missing", "no_build", "too_large") else SHORT_S
         self.reasons[name] = str(failure)
         self._heed(failure)
-        if len(self._hopeless) > 1000:
-            self._hopeless.clear()
-        self._hopeless[self._key(name)] = (str(failure), time.monotonic() + for_s)
+        self._failed.add(self._key(name), str(failure), for_s)
 
     def _heed(self, failure: PackageError) -> None:
         """When the index did not answer, imports do not wait for it for a while."""
@@ -157,28 +221,27 @@ class Supply:
             lookup.note_silence(str(failure))
 
     def _key(self, name: str) -> tuple[str, str, str]:
-        return self._session.engine.name, self._session.spec.environment.digest, name
+        return self._engine_name, self._sandbox.spec.environment.digest, name
 
     async def _adopt(self, after: Environment) -> None:
         """Make a sandbox one of another environment, without harm to what it has imported."""
         from belljar.packages.requirements import versions
 
-        session, before = self._session, self._session.spec.environment
+        sandbox, before = self._sandbox, self._sandbox.spec.environment
         if after.digest == before.digest:
             return
         old, new = versions(before.packages), versions(after.packages)
         replaced = {name for name in old.keys() & new.keys() if old[name] != new[name]}
-        if replaced and not session.is_untouched:
+        if replaced and not sandbox.is_untouched:
             await self._check_unused(after, replaced, old, new)
         try:
-            await session.process.provide(after)
+            await sandbox.adopt(after)
         except StartFailed as failure:
             raise PackageError(str(failure)) from failure
-        session.spec = replace(session.spec, environment=after)
-        if replaced and session.is_untouched:  # whatever was imported ahead, nobody has seen it
-            await session.renew()
+        if replaced and sandbox.is_untouched:  # no code has seen what was imported ahead
+            await sandbox.renew()
         else:
-            await session.ask_now({"type": "configure", "path": after.path})
+            await sandbox.ask_now({"type": "configure", "path": after.path})
 
     async def _check_unused(
         self, after: Environment, replaced: set[str], old: Mapping[str, str], new: Mapping[str, str]
@@ -186,7 +249,7 @@ class Supply:
         from belljar.packages.modules import modules_of_layer
 
         modules = {module: name for module, name in modules_of_layer(after).items() if name in replaced}
-        answer = await self._session.ask_now({"type": "imports", "code": None, "names": sorted(modules)})
+        answer = await self._sandbox.ask_now({"type": "imports", "code": None, "names": sorted(modules)})
         imported = answer.get("imported")
         used = sorted({modules[name] for name in imported if name in modules}) if isinstance(imported, list) else []
         if used:

@@ -1,25 +1,23 @@
-"""The life of a durable sandbox, longer than that of its Python: saved after runs, restored after it ended."""
+"""Saves a durable sandbox after its runs, and restores it after its Python has ended."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from belljar.durable import saving
+from belljar.durable.history import run_record
+from belljar.durable.ledger import Ledger
 from belljar.errors import CheckpointRefused, SandboxError, StoreFailed
 from belljar.execution import Execution
-from belljar.host import saving
-from belljar.host.history import run_record
+from belljar.host.session import Session
 from belljar.packages.environment import Environment
+from belljar.service.base import RunRequest
 from belljar.state.envelope import unseal
 from belljar.store.base import CheckpointRecord, SandboxRecord, Store
-
-if TYPE_CHECKING:
-    from belljar.host.durability import Durability
-    from belljar.host.session import Run, Session
 
 SAVE_AFTER_S = 0.05  # runs that follow each other at once are saved together
 PATIENCE_S, LEAST_PATIENCE_S = 60.0, 2.0
@@ -28,17 +26,20 @@ KEPT = 2  # checkpoints: the last, and one more in case its bytes are damaged
 MOST_BACKLOG = 1000  # of a disk that is too slow for the history: the runs must not wait for it
 
 
-class Life:
-    """Of one sandbox while this host has it."""
+class Autosaver:
+    """The guardian of one durable sandbox while this host has it."""
 
-    def __init__(self, owner: Durability, record: SandboxRecord, is_new: bool) -> None:
-        self._durability = owner
+    is_durable = True
+
+    def __init__(self, ledger: Ledger, record: SandboxRecord, is_new: bool, on_idle: Callable[[], None]) -> None:
+        self._ledger = ledger
         self.record = record
         self.is_new = is_new
         self.session: Session | None = None
         self.last: CheckpointRecord | None = None
-        self.last_used = time.time()
-        self._nothing = ""  # why the last load found none
+        self.last_used = ledger.now()
+        self._on_idle = on_idle  # an act has ended, so the sandbox may make room for another
+        self._nothing = ""  # why the last load found no checkpoint
         self._patience_s = PATIENCE_S
         self._is_changed = False
         self._hurry = asyncio.Event()
@@ -53,17 +54,17 @@ class Life:
             SandboxError: when its Python ended on the way.
         """
         self.session = session
-        if not self.is_new:
-            why = "; ".join([self.record.reason or "it was asleep", *notes])
-            async with session.turn:
-                session.check_live()
-                told = await self._load(session, with_files=True)
-            session.count = self.last.count if self.last else 0
-            session.tell_start(told is not None, f"{told or f'{self._nothing}, so it starts anew'}: {why}")
-            self._durability.journal.tell("restored" if told else "reset", self.record.id, why=why)
-        session.life = self
         if self.is_new:
             self.changed()  # it may have files from the beginning
+            return
+        why = "; ".join([self.record.reason or "it was asleep", *notes])
+        async with session.turn:
+            session.check_live()
+            restored = await self._load(session, with_files=True)
+        count = self.last.count if self.last else 0
+        news = f"{restored or f'{self._nothing}, so it starts anew'}: {why}"
+        session.continue_from(count, session.origin, news, "restored" if restored else "reset")
+        self._ledger.journal.tell("restored" if restored else "reset", self.record.id, why=why)
 
     async def recover(self) -> str | None:
         """Within the sandbox's turn, after its Python was replaced: its variables again, and its files if lost.
@@ -78,14 +79,14 @@ class Life:
         try:
             told = await self._load(session, with_files=session.are_files_lost)
         except BaseException as failure:
-            session.is_set_up = False  # nobody may take this Python for the one that was
+            session.note_half_way()
             if isinstance(failure, StoreFailed) or not isinstance(failure, SandboxError):
                 raise
-            self._durability.journal.warn("restore_failed", self.record.id, failure)
+            self._ledger.journal.warn("restore_failed", self.record.id, failure)
             await session.renew()
             return None
         if told is not None:
-            self._durability.journal.tell("restored", self.record.id, why="its Python ended")
+            self._ledger.journal.tell("restored", self.record.id, why="its Python ended")
         return told
 
     @property
@@ -95,7 +96,7 @@ class Life:
 
     def changed(self) -> None:
         """Something may be different: save it soon, in the background."""
-        self.last_used = time.time()
+        self.last_used = self._ledger.now()
         self._is_changed = True
         if not self._is_due:
             self._is_due = True
@@ -104,15 +105,28 @@ class Life:
             task.add_done_callback(self._saves.discard)
 
     def used(self, changes: bool) -> None:
-        """Somebody did something with it, that changed it or not."""
-        self.last_used = time.time()
+        """An act on the sandbox has ended, and may have changed it."""
+        self.last_used = self._ledger.now()
+        if self.session is None:  # it is still being started
+            return
         if changes:
             self.changed()
+        self._on_idle()
 
-    def ran(self, run: Run, execution: Execution) -> None:
-        """Write a run into the history; nobody waits for that."""
-        record = run_record(run, execution)
-        journal, keep = self._durability.journal, self._durability.settings.history_runs
+    async def after_run(self, request: RunRequest, execution: Execution) -> None:
+        """Write a run into the history, and wait until the state that it began with is on the disk."""
+        self._write_history(request, execution)
+        await self.written()
+
+    async def outlook(self) -> str | None:
+        """What the next run will continue from, once that is on the disk."""
+        await self.written()
+        return None if self.last is None else f"the next run goes on from the state after run {self.last.count}"
+
+    def _write_history(self, request: RunRequest, execution: Execution) -> None:
+        """Begin to write a run into the history."""
+        record = run_record(request, execution, self._ledger.now())
+        journal, keep = self._ledger.journal, self._ledger.settings.history_runs
 
         def write(store: Store) -> None:
             try:
@@ -120,13 +134,13 @@ class Life:
             except StoreFailed as failure:
                 journal.warn("history_failed", record.sandbox_id, failure)
 
-        if self._durability.store.backlog > MOST_BACKLOG:
+        if self._ledger.store.backlog > MOST_BACKLOG:
             journal.tell("history_dropped", record.sandbox_id)
         elif keep:
             with contextlib.suppress(StoreFailed):  # the host is being closed
-                self._durability.store.begin(write)
+                self._ledger.store.begin(write)
 
-    async def save_first(self) -> None:
+    async def before_run(self) -> None:
         """Before a run, within its turn: what the one before did leaves the sandbox.
 
         That it is written is waited for at the end of the run: one state at a time is on its way.
@@ -167,6 +181,10 @@ class Life:
         self._is_changed = False
         self._hurry.set()
 
+    async def close(self, reason: str | None) -> None:
+        """End the sandbox for good in the store."""
+        await self._ledger.close_record(self.record.id, reason)
+
     async def _save_soon(self) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._hurry.wait(), SAVE_AFTER_S)
@@ -189,10 +207,10 @@ class Life:
         Whoever wants to run something waits for this: what does not leave in time gets less of it the next time.
         """
         session, self._is_changed, was_changed = self.session, False, self._is_changed
-        if not was_changed or session is None or session.closed or not (session.process.alive and session.is_set_up):
+        if not was_changed or session is None or not session.has_state:
             return None
         try:
-            taken = await saving.take(session, self._durability.settings.durable_mb << 20, self._patience_s)
+            taken = await saving.take(session, self._ledger.settings.durable_mb << 20, self._patience_s)
         except BaseException:
             self._is_changed = True
             self._patience_s = max(LEAST_PATIENCE_S, self._patience_s / 2)
@@ -202,19 +220,19 @@ class Life:
 
     async def _write(self, taken: saving.Taken) -> None:
         assert self.session is not None
-        durability, before = self._durability, self.last
-        packages = added_packages(self.session.spec.environment)
+        ledger, before = self._ledger, self.last
+        packages = added_packages(self.session.spec.environment, self.session.shared.sources.origin)
         try:
-            self.last = await durability.store.call(lambda store: self._add(store, taken, packages))
+            self.last = await ledger.store.call(lambda store: self._add(store, taken, packages))
         except BaseException:
             self._is_changed = True
             raise
         event = "unchanged" if before is not None and before.id == self.last.id else "checkpoint"
-        durability.journal.tell(event, self.record.id, after_run=self.last.count, bytes=self.last.size)
+        ledger.journal.tell(event, self.record.id, after_run=self.last.count, bytes=self.last.size)
 
     def _tell_failure(self, failure: SandboxError) -> None:
         if self.session is not None and self.session.process.alive:  # else its end is what there is to tell
-            self._durability.journal.warn("checkpoint_failed", self.record.id, failure)
+            self._ledger.journal.warn("checkpoint_failed", self.record.id, failure)
 
     def _begin_write(self, taken: saving.Taken) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(self._write(taken))
@@ -228,13 +246,13 @@ class Life:
 
     def _add(self, store: Store, taken: saving.Taken, packages: tuple[str, ...]) -> CheckpointRecord:
         """In the store's thread: whatever takes long."""
-        self._durability.check_owned(store.sandbox(self.record.id))
+        self._ledger.check_owned(store.sandbox(self.record.id))
         store.update_sandbox(self.record.id, self.last_used, packages)
         content = taken.content()
         if self.last is not None and self.last.content == content:
             store.confirm_checkpoint(self.last.id, taken.count)
             return replace(self.last, count=taken.count)
-        sealed = taken.seal(self._durability.key, None, self.record.owner)
+        sealed = taken.seal(self._ledger.key, None, self.record.owner)
         skipped = dict(list(taken.skipped.items())[:100])
         record = CheckpointRecord(sealed.id, self.record.id, sealed.created, taken.count, sealed.size, content, skipped)
         store.add_checkpoint(record, sealed.to_bytes(), KEPT)
@@ -242,20 +260,21 @@ class Life:
 
     async def _load(self, session: Session, with_files: bool) -> str | None:
         """For whoever has the turn: send in the newest checkpoint that can be read; in words, or None without one."""
-        durability, damaged = self._durability, ""
-        for record in await durability.store.call(lambda store: store.checkpoints(self.record.id)):
+        ledger, damaged = self._ledger, ""
+        for record in await ledger.store.call(lambda store: store.checkpoints(self.record.id)):
 
             def read(store: Store, record: CheckpointRecord = record) -> Any:
-                return unseal(store.read_checkpoint(record), durability.keys, self.record.owner)
+                return unseal(store.read_checkpoint(record), ledger.keys, self.record.owner)
 
             try:
-                opened = await durability.store.call(read)
+                opened = await ledger.store.call(read)
             except CheckpointRefused as failure:
-                durability.journal.warn("checkpoint_damaged", self.record.id, failure)
+                ledger.journal.warn("checkpoint_damaged", self.record.id, failure)
                 damaged = damaged or f"; a newer one, after run {record.count}, was damaged"
                 continue
             report = await saving.load(session, opened, with_files, PATIENCE_S, at_any_cost=True)
-            self.last, session.origin = record, opened.header.get("parent")
+            self.last = record
+            session.note_checkpoint(opened.header.get("parent"))
             files = {**opened.header["files_skipped"], **report.files_skipped} if with_files else report.files_skipped
             report = replace(report, skipped={**record.skipped, **report.skipped}, files_skipped=files)
             lacking = saving.without(report)
@@ -264,9 +283,9 @@ class Life:
         return None
 
 
-def added_packages(environment: Environment) -> tuple[str, ...]:
+def added_packages(environment: Environment, origin: Callable[[str], str]) -> tuple[str, ...]:
     """What an environment has beyond the preinstalled set: exact versions, and addresses, which no index knows."""
-    ground, asked = set(environment.ground.packages), saving.requirements(environment)
+    ground, asked = set(environment.ground.packages), saving.requirements(environment, origin)
     added = [line for line in environment.packages if line not in ground]
     addresses = {name: text for name, text in zip(environment.requirements, asked, strict=True) if name != text}
     if not addresses:

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
+from belljar.durable import control_socket
+from belljar.durable.ledger import ENDED
+from belljar.durable.lock import HostLock, is_held, pid_of
 from belljar.errors import InvalidRequest, SandboxError, SandboxMissing, SandboxTaken
-from belljar.host import door
-from belljar.host.durability import ENDED
-from belljar.host.lock import HostLock, is_held, pid_of
 from belljar.settings import Settings
-from belljar.store.base import SandboxRecord
+from belljar.store.base import SandboxRecord, Store
 from belljar.store.sqlite import SqliteStore
 
 SHORTEST_ID = 4
@@ -21,16 +21,16 @@ TRIES, PAUSE_S = 4, 0.2  # a sandbox may change hands while it is looked at
 
 
 class Overview:
-    """What there is, for one who owns none of it."""
+    """Shows an operator the sandboxes of every owner, and closes them. `store` is None when nothing was ever stored."""
 
-    def __init__(self, settings: Settings, store: SqliteStore) -> None:
+    def __init__(self, settings: Settings, store: Store | None) -> None:
         self._settings = settings
         self._store = store
-        self._answers: dict[str, dict[str, Any]] = {}
+        self._answers: dict[tuple[str, str], dict[str, Any]] = {}  # of hosts, by host and owner
 
     def sandboxes(self, owner: str | None = None, closed: bool = False) -> list[dict[str, Any]]:
         """Every sandbox as plain data, the newest first; `usage` is what a live one uses now."""
-        if not self._store.path.exists():
+        if self._store is None:
             return []
         return [self._described(self._truly(record)) for record in self._store.sandboxes(owner, closed)]
 
@@ -41,6 +41,7 @@ class Overview:
             SandboxMissing: when there is none.
         """
         record = self._truly(self.find(id))
+        assert self._store is not None
         return {
             **self._described(record),
             "checkpoints": [asdict(each) for each in self._store.checkpoints(record.id)],
@@ -56,7 +57,7 @@ class Overview:
         """
         if len(id) < SHORTEST_ID:
             raise InvalidRequest(f"{id!r} is too short for an id; give at least its first {SHORTEST_ID} characters")
-        rows = self._store.sandboxes(closed=True) if self._store.path.exists() else []
+        rows = self._store.sandboxes(closed=True) if self._store is not None else []
         found = [record for record in rows if record.id.startswith(id)]
         if len(found) > 1:
             raise InvalidRequest(f"{len(found)} sandboxes have an id that begins with {id!r}; give more of it")
@@ -76,7 +77,8 @@ class Overview:
                 break
             time.sleep(number * PAUSE_S)
             if record.host is not None and is_held(self._settings.state_dir, record.host):
-                answer = door.ask(self._settings.state_dir, record.host, {"act": "close", "id": record.id})
+                request = {"act": "close", "owner": record.owner, "id": record.id}
+                answer = control_socket.ask(self._settings.state_dir, record.host, request)
                 if answer is None:
                     raise SandboxTaken(
                         f"sandbox {record.id} is live in another process (pid {pid_of(record.host)}), which does not "
@@ -92,7 +94,8 @@ class Overview:
         return record.id
 
     def _close_unowned(self, record: SandboxRecord) -> None:
-        """As its owner for a moment, so that nobody wakes it meanwhile."""
+        """Close a sandbox that no host has. Claim it first, so that no host wakes it meanwhile."""
+        assert self._store is not None
         lock = HostLock.take(self._settings.state_dir)
         try:
             if self._store.claim(record.id, lock.name, record.host):
@@ -101,20 +104,23 @@ class Overview:
             lock.release()
 
     def _truly(self, record: SandboxRecord) -> SandboxRecord:
-        """The same, but what its host left without a word sleeps."""
+        """A record as it is in truth: asleep, when the host that had the sandbox ended without releasing it."""
         if record.host is None or is_held(self._settings.state_dir, record.host):
             return record
         return replace(record, state="asleep", host=None, reason=ENDED)
 
     def _described(self, record: SandboxRecord) -> dict[str, Any]:
-        usage = self._status(record.host).get(record.id) if record.host is not None else None
+        usage = self._status(record.host, record.owner).get(record.id) if record.host is not None else None
         return {**asdict(record), "usage": usage}
 
-    def _status(self, host: str) -> dict[str, Any]:
-        if host not in self._answers:
-            answer = door.ask(self._settings.state_dir, host, {"act": "status"}) or {}
-            self._answers[host] = answer.get("sandboxes", {})
-        return self._answers[host]
+    def _status(self, host: str, owner: str) -> dict[str, Any]:
+        """What a host says of an owner's live sandboxes, by their ids."""
+        key = host, owner
+        if key not in self._answers:
+            request = {"act": "status", "owner": owner}
+            answer = control_socket.ask(self._settings.state_dir, host, request) or {}
+            self._answers[key] = answer.get("sandboxes", {})
+        return self._answers[key]
 
 
 @contextmanager
@@ -123,6 +129,6 @@ def overview(settings: Settings | None = None) -> Iterator[Overview]:
     chosen = settings or Settings.load()
     store = SqliteStore(chosen.state_dir)
     try:
-        yield Overview(chosen, store)
+        yield Overview(chosen, store if store.path.exists() else None)
     finally:
         store.close()

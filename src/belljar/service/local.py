@@ -1,0 +1,283 @@
+"""The local service: sandboxes that live on a host of this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from belljar.durable.durability import Durability
+from belljar.durable.ledger import Ledger
+from belljar.durable.transitions import Transitions
+from belljar.entry import Listing
+from belljar.errors import InvalidRequest, SandboxError
+from belljar.events import Event
+from belljar.execution import Execution
+from belljar.host import inquiries
+from belljar.host.host import Host
+from belljar.host.session import Session
+from belljar.service.base import (
+    MOST_LISTED,
+    Completions,
+    Healths,
+    Infos,
+    Names,
+    Reply,
+    RunRequest,
+    SandboxInfo,
+    SandboxRequest,
+    Variables,
+)
+from belljar.service.starts import Starts, check_policy_holds, restored
+from belljar.store.base import SandboxRecord
+from belljar.validation import checked_requirements
+
+if TYPE_CHECKING:
+    from belljar.state.checkpoint import Checkpoint
+
+MAX_ENTRIES = 10_000
+
+
+class LocalService:
+    """Serves the contract of `service.base` over one host.
+
+    Sessions are found by owner and id alone, in `_session`, which every act on a sandbox goes through.
+    """
+
+    def __init__(self, host: Host, ledger: Callable[[], Ledger]) -> None:
+        self.host = host
+        self._make_ledger = ledger
+        self._transitions = Transitions()
+        self._opening: asyncio.Task[Durability] | None = None
+        self._environments: dict[tuple[str, str], Mapping[str, str]] = {}
+        self._starts = Starts(host, self._transitions, self.durability, self._environments)
+
+    async def create(self, owner: str, request: SandboxRequest) -> SandboxInfo:
+        """Start a sandbox."""
+        return _info(await self._starts.create(owner, request))
+
+    async def get(self, owner: str, id: str, env: Mapping[str, str] | None = None) -> SandboxInfo:
+        """Look a sandbox up, without waking it."""
+        async with self._transitions.of(owner, id):  # one that is just waking is live in a moment
+            session = self.host.session(owner, id)
+        if session is not None:
+            found = _info(session)
+        else:
+            record = await (await self.durability()).ledger.find(owner, id)
+            check_policy_holds(record.policy, self.host)
+            found = _described(record)
+        if env and found.durable:
+            self._environments[owner, id] = env
+        return found
+
+    async def list(self, owner: str, after: str | None = None, limit: int = MOST_LISTED) -> Infos:
+        """The sandboxes of an owner that are not closed, by id."""
+        records = await (await self.durability()).ledger.of_owner(owner)
+        found = {record.id: _described(record) for record in records}
+        found |= {session.id: _info(session) for session in self.host.sessions(owner)}
+        rest = [found[each] for each in sorted(found) if after is None or each > after]
+        return rest[: max(0, min(limit, MOST_LISTED))]
+
+    async def close(self, owner: str, id: str) -> None:
+        """End a sandbox for good."""
+        self._environments.pop((owner, id), None)
+        session = self.host.session(owner, id)
+        if session is not None:
+            await self.host.close_session(session)
+        if session is None and not self.host.was_closed(owner, id):
+            async with self._transitions.of(owner, id):  # it may have been waking, and sleeps again then
+                await (await self.durability()).ledger.close_asleep(owner, id)
+
+    async def hibernate(self, owner: str, id: str) -> bool:
+        """Save a durable sandbox and free its memory. False while it is in use."""
+        session = self.host.session(owner, id)
+        if session is None:
+            await self.get(owner, id)
+            return True
+        if not session.guardian.is_durable:
+            raise InvalidRequest("only a sandbox with durable=True can hibernate")
+        durability = await self.durability()
+        return await durability.expiry.hibernate(session, "it was put to sleep, as asked")
+
+    async def run(self, owner: str, id: str, request: RunRequest) -> AsyncIterator[Event | Execution]:
+        """Run code when its turn comes; the last item is the Execution."""
+        async with self._session(owner, id) as session:
+            if not request.live:
+                yield await session.run(request)
+                return
+            feed: asyncio.Queue[Event | None] = asyncio.Queue()
+            running = asyncio.get_running_loop().create_task(session.run(request, feed.put_nowait))
+            running.add_done_callback(lambda _: feed.put_nowait(None))
+            try:
+                while (event := await feed.get()) is not None:
+                    yield event
+                yield await running
+            finally:
+                if not running.done():
+                    running.cancel()
+                    await asyncio.wait((running,))
+
+    async def answer_call(self, owner: str, id: str, reply: Reply) -> None:
+        """Answer a `call` event of the run that is on."""
+        async with self._session(owner, id, changes=False) as session:
+            session.answer_call(reply)
+
+    async def interrupt(self, owner: str, id: str) -> None:
+        """Stop the code that runs now, if any."""
+        async with self._session(owner, id, changes=False) as session:
+            await session.interrupt()
+
+    async def reset(self, owner: str, id: str) -> None:
+        """Forget all variables; files stay."""
+        async with self._session(owner, id) as session:
+            await session.reset()
+
+    async def install(self, owner: str, id: str, packages: tuple[str, ...]) -> Names:
+        """Add packages and keep everything else."""
+        wanted = checked_requirements(packages, self.host.settings)
+        async with self._session(owner, id) as session:
+            return await session.install(wanted)
+
+    async def complete(self, owner: str, id: str, code: str, cursor: int) -> Completions:
+        """Completions at the cursor."""
+        async with self._session(owner, id, changes=False) as session:
+            return await inquiries.complete(session, code, cursor)
+
+    async def variables(self, owner: str, id: str) -> Variables:
+        """The variables that there are."""
+        async with self._session(owner, id, changes=False) as session:
+            return await inquiries.variables(session)
+
+    async def write_file(self, owner: str, id: str, path: str, pieces: bytes | AsyncIterator[bytes]) -> None:
+        """Create or replace a file, with its parents."""
+        async with self._session(owner, id) as session:
+            await session.workspace.write(path, pieces)
+
+    async def read_file(self, owner: str, id: str, path: str, max_bytes: int | None = None) -> AsyncIterator[bytes]:
+        """The content of a regular file, in pieces."""
+        async with self._session(owner, id, changes=False) as session:
+            largest = session.spec.limits.disk_mb << 20 if max_bytes is None else max_bytes
+            async for piece in session.workspace.read(path, largest):
+                yield piece
+
+    async def list_files(self, owner: str, id: str, path: str = "") -> Listing:
+        """Everything beneath a folder."""
+        async with self._session(owner, id, changes=False) as session:
+            return await session.workspace.list(path, MAX_ENTRIES)
+
+    async def delete_file(self, owner: str, id: str, path: str) -> None:
+        """Remove a file, a link, or a folder with all it has."""
+        async with self._session(owner, id) as session:
+            await session.workspace.delete(path)
+
+    async def checkpoint(self, owner: str, id: str, name: str | None = None) -> Checkpoint:
+        """Save the variables and the files, signed for this owner."""
+        from belljar.durable import saving
+        from belljar.state.keys import own_key
+
+        async with self._session(owner, id, changes=False) as session:
+            key = await asyncio.to_thread(own_key, self.host.settings.state_dir)
+            return await saving.checkpoint(session, key, name, owner)
+
+    async def restore(self, owner: str, checkpoint: bytes, request: SandboxRequest) -> SandboxInfo:
+        """Start a sandbox in the state of a checkpoint of this owner."""
+        session, report = await restored(self._starts, owner, checkpoint, request)
+        return replace(_info(session), restored=report)
+
+    async def fork(self, owner: str, id: str, count: int) -> Infos:
+        """Start sandboxes in the state of a live one, all or none."""
+        from belljar.durable import forks
+        from belljar.state.keys import own_key
+
+        if type(count) is not int or not 1 <= count <= forks.MOST:
+            raise InvalidRequest(f"n must be a whole number from 1 to {forks.MOST}, not {count!r}")
+        async with self._session(owner, id, changes=False) as session:
+            made = await forks.fork(self.host, session, count, partial(own_key, self.host.settings.state_dir))
+        return [replace(_info(each), restored=report) for each, report in made]
+
+    async def health(self, owner: str) -> Healths:
+        """What every engine can do here, which is equal for all owners."""
+        del owner
+        return await self.host.health()
+
+    async def durability(self) -> Durability:
+        """What durable sandboxes need; opened when it is first asked for.
+
+        Raises:
+            SandboxError: when the state folder cannot be used; the next call tries again.
+        """
+        if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
+            self._opening = asyncio.get_running_loop().create_task(self._open_durability())
+        return await asyncio.shield(self._opening)
+
+    async def close_all(self) -> None:
+        """End every sandbox of this service; what is durable sleeps."""
+        opened = await self._opened()
+        if opened is not None:
+            await opened.close()
+        await self.host.close()
+        if opened is not None:
+            await opened.ledger.close()
+
+    def forget(self) -> None:
+        """In a forked child: let go of what is the parent's."""
+        if self._opening is not None and self._opening.done() and self._opening.exception() is None:
+            self._opening.result().ledger.forget()
+
+    @asynccontextmanager
+    async def _session(self, owner: str, id: str, changes: bool = True) -> AsyncIterator[Session]:
+        """The live session of this owner's sandbox, woken when it sleeps, and kept awake while the block is on.
+
+        Raises:
+            SandboxMissing: when this owner has no such sandbox.
+            SandboxClosed: when it was closed.
+        """
+        session = None if self._transitions.is_on(owner, id) else self.host.session(owner, id)
+        if session is None:
+            async with self._transitions.of(owner, id):
+                session = self.host.session(owner, id)
+                if session is None:
+                    self.host.check_not_closed(owner, id)
+                    session = await self._starts.wake(owner, id)
+        with session.in_use(changes):
+            yield session
+
+    async def _opened(self) -> Durability | None:
+        if self._opening is None:
+            return None
+        try:
+            return await asyncio.shield(self._opening)
+        except SandboxError:
+            return None
+
+    async def _open_durability(self) -> Durability:
+        ledger = self._make_ledger()
+        made = Durability(self.host, ledger, self._transitions)
+        try:
+            await made.open()
+        except BaseException:
+            ledger.store.close()
+            raise
+        return made
+
+
+def _info(session: Session) -> SandboxInfo:
+    return replace(_described(session.record), state="live", durable=session.guardian.is_durable)
+
+
+def _described(record: SandboxRecord) -> SandboxInfo:
+    return SandboxInfo(
+        record.id,
+        record.engine,
+        "live" if record.host is not None else "asleep",
+        True,
+        record.created,
+        record.last_used,
+        record.name,
+        record.python,
+        record.limits,
+        record.policy,
+    )

@@ -1,0 +1,148 @@
+"""How the local service starts, wakes and restores sandboxes."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from belljar.durable.autosave import Autosaver
+from belljar.durable.durability import Durability
+from belljar.durable.transitions import Transitions
+from belljar.engines.registry import AUTO
+from belljar.errors import InvalidRequest
+from belljar.host.host import Host, Plan
+from belljar.host.sandbox_packages import check_allowed
+from belljar.host.session import Session
+from belljar.limits import BOUNDS, Limits
+from belljar.policy import Policy
+from belljar.service.base import SandboxRequest
+from belljar.store.base import SandboxRecord
+from belljar.validation import check_environment, check_id, check_name, checked_policy, checked_requirements
+
+if TYPE_CHECKING:
+    from belljar.state.checkpoint import CheckpointReport
+
+Open = Callable[[], Awaitable[Durability]]
+
+
+@dataclass(frozen=True)
+class Starts:
+    """Makes sessions of requests and of records."""
+
+    host: Host
+    transitions: Transitions
+    durability: Open
+    environments: dict[tuple[str, str], Mapping[str, str]]  # of durable sandboxes, for their next wake; never stored
+
+    async def create(self, owner: str, request: SandboxRequest) -> Session:
+        """Start a new sandbox with its first files.
+
+        Raises:
+            InvalidRequest: when the request cannot be met as it is.
+            SandboxError: when it did not start; nothing of it is left.
+        """
+        record = await self._record(owner, request)
+        env = check_environment(request.env)
+        async with self.transitions.of(owner, record.id):
+            if (there := self.host.session(owner, record.id)) is not None:
+                return there
+            if not request.durable:
+                return await self._made(record, record.packages, None, env, request.files)
+
+            async def make(record: SandboxRecord, packages: Sequence[str], saver: Autosaver) -> Session:
+                return await self._made(record, packages, saver, env, request.files)
+
+            session = await (await self.durability()).create(record, make)
+            self.environments[owner, record.id] = env
+            return session
+
+    async def wake(self, owner: str, id: str) -> Session:
+        """Start a durable sandbox that sleeps. The caller holds its transition.
+
+        Raises:
+            SandboxMissing: when there is none with this id and owner.
+            SandboxError: when it cannot be woken; it sleeps on.
+        """
+
+        async def make(record: SandboxRecord, packages: Sequence[str], saver: Autosaver) -> Session:
+            check_policy_holds(record.policy, self.host)
+            return await self._made(record, packages, saver, self.environments.get((owner, id), {}))
+
+        return await (await self.durability()).wake(owner, id, make)
+
+    async def _record(self, owner: str, request: SandboxRequest) -> SandboxRecord:
+        """What the sandbox is to be, once every part of the request was checked."""
+        settings = self.host.settings
+        policy = checked_policy(request.policy or Policy(), settings)
+        packages = checked_requirements(request.packages, settings)
+        engine = await self.host.registry.choose(request.engine or AUTO)
+        if packages:
+            check_allowed(policy, packages)
+        now, wanted = self.host.now(), check_id(request.id) if request.id else str(uuid.uuid4())
+        return SandboxRecord(wanted, engine.name, now, now, owner, check_name("name", request.name), request.python,
+                             packages, request.limits or Limits(), policy)  # fmt: skip
+
+    async def _made(
+        self,
+        record: SandboxRecord,
+        packages: Sequence[str],
+        saver: Autosaver | None,
+        env: Mapping[str, str],
+        files: Mapping[str, bytes] | None = None,
+    ) -> Session:
+        registry = self.host.registry
+        engine, installer = await registry.choose(record.engine), registry.installer(record.engine)
+        environment = await self.host.environment(installer, record.policy, record.python, packages)
+        session = await self.host.admit(record, Plan(engine, installer, environment, dict(env)), saver)
+        try:
+            for path, data in (files or {}).items():
+                await session.workspace.write(path, data)
+        except BaseException:
+            await self.host.discard(session)
+            raise
+        return session
+
+
+def check_policy_holds(policy: Policy, host: Host) -> None:
+    """Refuse a stored policy that cannot be kept any more.
+
+    Raises:
+        InvalidRequest: when a mounted folder is gone, not allowed any more, or a link to another.
+    """
+    if checked_policy(policy, host.settings).mounts != policy.mounts:
+        raise InvalidRequest("a folder that this sandbox has mounted has become a link to another; put it back")
+
+
+async def restored(
+    starts: Starts, owner: str, checkpoint: bytes, request: SandboxRequest
+) -> tuple[Session, CheckpointReport]:
+    """Start a sandbox in the state of a checkpoint; returns it with the report of what could not be brought back.
+
+    Raises:
+        CheckpointRefused: when it was changed, or signed for another owner.
+        SandboxError: when the sandbox did not start, or ended on the way.
+    """
+    from belljar.durable import saving
+    from belljar.state.checkpoint import opened
+
+    host = starts.host
+    parts = await asyncio.to_thread(opened, checkpoint, host.settings, owner)
+    header = parts.header
+    wanted = replace(
+        request,
+        engine=request.engine or header["engine"],
+        limits=request.limits or Limits(**{name: n for name, n in header["limits"].items() if name in BOUNDS}),
+        policy=request.policy or Policy(packages=header["policy"]),
+    )
+    session = await starts.create(owner, wanted)
+    try:
+        bring = header.get("requirements", []) if request.packages is None else []
+        with session.in_use():
+            report = await saving.restore(session, parts, bring, host.settings.package_sources)
+    except BaseException:
+        await asyncio.shield(host.close_session(session))
+        raise
+    return session, report
