@@ -72,7 +72,7 @@ def shop(apart: LocalHost, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
 def forget(host: LocalHost) -> None:
     """Drop what this process and a host have learnt of an index."""
     lookup.forget()
-    host.host.shared.failed_imports.forget()
+    host.host.shared.failed_imports.clear()
 
 
 @pytest.fixture(scope="session")
