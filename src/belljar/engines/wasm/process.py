@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from belljar.egress.network import Network
 from belljar.engines import exits
 from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, Spec, ignore
+from belljar.engines.kernel_workspace import KernelWorkspace
 from belljar.engines.setup import configuration
 from belljar.engines.wasm.fetches import Fetches
 from belljar.engines.wasm.folders import Folders
@@ -28,7 +29,6 @@ from belljar.engines.wasm.leaving import (
 from belljar.engines.wasm.mounts import Mounts
 from belljar.engines.wasm.python import PythonExchange
 from belljar.engines.wasm.runner import OnOutput, Runner
-from belljar.engines.wasm.workspace import MemoryWorkspace
 from belljar.errors import FileError, SandboxClosed, StartFailed
 from belljar.packages.environment import Environment
 
@@ -54,7 +54,7 @@ class WasmProcess:
         self.spec = spec
         self.network = Network(spec.policy.network, MOST_CONNECTIONS)
         self._folders: Folders | None = None  # held from the start: they may be moved
-        self.workspace = MemoryWorkspace(self._ask)
+        self.workspace = KernelWorkspace(self._ask)
         self._launch = launch
         self._runner: Runner | None = None
         self._exchange: PythonExchange | None = None
