@@ -25,13 +25,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from belljar import compose
 from belljar.durable.lock import GoneHost
 from belljar.engines.base import Engine
 from belljar.engines.registry import Part, Registry
+from belljar.options import SandboxOptions
 from belljar.packages.installer import Installer
+from belljar.sandbox import Sandbox
 from belljar.settings import Settings
 from belljar.store.memory import MemoryStore
 
@@ -152,6 +154,11 @@ class UnconfinedHost(compose.LocalHost):
             sleep=world.clock.sleep,
         )
         self.world = world
+
+    def sandbox(self, engine: str = "auto", **options: Unpack[SandboxOptions]) -> Sandbox:
+        """A sandbox on this host, also where another one is the host of this process at the moment."""
+        with compose.using(self):
+            return Sandbox(engine, **options)
 
 
 @contextmanager

@@ -9,10 +9,9 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import belljar_kernel
-from belljar.engines.base import Event, Exit, OnEvent, Sample, Spec, ignore
+from belljar.engines.base import Exit, Sample, Spec, ignore
 from belljar.engines.transport.child import Child
 from belljar.engines.transport.exchange import exit_facts
 from belljar.engines.transport.link import Link
@@ -20,7 +19,6 @@ from belljar.engines.transport.seat import Seat
 from belljar.errors import StartFailed
 from belljar.packages import companion
 
-PLACE = "/workspace"  # what the workspace is called in every sandbox; here that is no folder of the machine
 FOLDERS = ("workspace", "home", "tmp")
 
 # The kernel comes first, so that the environment cannot hide it; nothing else of its folder may be imported.
@@ -54,13 +52,6 @@ class UnconfinedProcess(Seat):
         self._link: Link | None = None
         self._child: Child | None = None
         self._before = Sample()  # what kernels that were replaced had used
-
-    async def request(self, request: dict[str, Any], on_event: OnEvent) -> Event:
-        """Send one Request; a working folder beneath `/workspace` is meant beneath the folder that stands for it."""
-        cwd = request.get("cwd")
-        if isinstance(cwd, str) and f"{cwd}/".startswith(f"{PLACE}/"):
-            request = {**request, "cwd": cwd.removeprefix(PLACE).lstrip("/") or None}
-        return await super().request(request, on_event)
 
     async def bring_up(self) -> None:
         """Start Python with the kernel in it."""
