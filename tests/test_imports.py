@@ -11,7 +11,7 @@ SRC = Path(__file__).parent.parent / "src"
 
 # From the outermost layer to the innermost: a module may import its own layer and those after it.
 LAYERS = [
-    {"surfaces"},
+    {"surfaces", "testing"},
     {"attacks"},
     {"sandbox", "async_sandbox", "files", "grants", "options"},
     {"compose"},
@@ -22,7 +22,7 @@ LAYERS = [
     {"errors"},
 ]
 RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-ENGINES = {"native", "wasm", "container"}
+ENGINES = {"native", "wasm", "container", "unconfined"}
 LOADS_CODE_FROM_DATA = {"pickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "multiprocessing", "joblib"}
 FORKS = {"os.fork", "os.forkpty", "pty.fork"}
 RUN_INSIDE = {  # sent into a sandbox or its interpreter as text; never imported on the host
