@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from belljar.background import BackgroundLoop
 from belljar.durable.ledger import Ledger, Locks
@@ -22,6 +23,9 @@ from belljar.policy import Policy
 from belljar.service.local import LocalService
 from belljar.settings import Settings
 from belljar.store.base import Store
+
+if TYPE_CHECKING:
+    from belljar.durable.overview import Overview
 
 CLOSE_S = 30.0
 
@@ -146,6 +150,20 @@ def is_prepared(engine: str) -> bool:
     """Whether the base environment of an engine is there already."""
     here = local_host()
     return here.host.registry.installer(_name(here, engine)).is_prepared(Policy())
+
+
+@contextmanager
+def overview(settings: Settings | None = None) -> Iterator[Overview]:
+    """Look at the durable sandboxes of this installation from outside, as its operator."""
+    from belljar.durable.overview import Overview
+    from belljar.store.sqlite import SqliteStore
+
+    chosen = settings or Settings.load()
+    store = SqliteStore(chosen.state_dir)
+    try:
+        yield Overview(chosen, store if store.path.exists() else None)
+    finally:
+        store.close()
 
 
 def check_host(host: str | None) -> None:

@@ -49,14 +49,16 @@ class Starts:
         async with self.transitions.of(owner, record.id):
             if (there := self.host.session(owner, record.id)) is not None:
                 return there
+            if request.id is not None:  # the request may have been sent before
+                self.host.check_not_closed(owner, record.id)
             if not request.durable:
                 return await self._made(record, record.packages, None, env, request.files)
 
             async def make(record: SandboxRecord, packages: Sequence[str], saver: Autosaver) -> Session:
                 return await self._made(record, packages, saver, env, request.files)
 
-            session = await (await self.durability()).create(record, make)
-            self.environments[owner, record.id] = env
+            session = await (await self.durability()).create(record, make) or await self.wake(owner, record.id)
+            self.environments[owner, session.id] = env
             return session
 
     async def wake(self, owner: str, id: str) -> Session:
