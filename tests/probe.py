@@ -171,6 +171,15 @@ def replaceable_host() -> Iterator[Callable[[LocalHost], None]]:
         compose._here = before
 
 
+@contextmanager
+def short_path(folder: Path, name: str) -> Iterator[str]:
+    """A path of a control socket that fits into an address."""
+    from belljar.durable import control_socket
+
+    with control_socket._short(folder, name) as path:
+        yield path
+
+
 # Of the native engine.
 
 
