@@ -182,7 +182,7 @@ def test_a_build_that_fails_or_never_ends_is_told_and_the_sandbox_goes_on(
         with pytest.raises(PackageError, match="its build failed"):
             sandbox.install(address + "@endless")
         assert sandbox.run("x").value == 1
-    assert apart.host.sessions == {}
+    assert apart.host.sessions() == []
 
 
 def test_an_allow_list_names_an_address_as_it_is_or_not_at_all(
