@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from belljar.errors import SandboxError
+from belljar_kernel.protocol import TABLE_MIME
 
 Status = Literal["ok", "error", "timeout", "out_of_memory", "cancelled", "crashed"]
 State = Literal["kept", "restored", "reset"]
 
 OUTPUT_FOLDER = ".belljar/output"  # in the workspace: all that a run printed, when that was over its cap
-TABLE_MIME = "application/vnd.belljar.table+json"
 _FIELDS_BY_MIME = {
     "text/plain": "text",
     "text/html": "html",

@@ -6,6 +6,7 @@ import asyncio
 
 from belljar.engines.base import Event, OnEvent, ignore
 from belljar.engines.channel import BrokenProtocol, FrameReader
+from belljar_kernel.protocol import REPORTED
 
 
 class Exchange:
@@ -79,7 +80,7 @@ class Exchange:
         elif event["type"] == "done":
             self.open_id = 0
             self._answer(event)
-        elif event["type"] in ("stdout", "stderr", "result", "state", "denial"):
+        elif event["type"] in REPORTED:
             self.on_event(event)
         else:
             raise BrokenProtocol(f"an unexpected {event['type']}")

@@ -133,7 +133,7 @@ class Link(Exchange):
     def dispatch(self, event: Event) -> None:
         """Before the hello, the kernel's side tells where it is."""
         if event["type"] == "walls" and self.pid_inside is None and not self.hello.done():
-            self.pid_inside = int(event["pid"])
+            self.pid_inside = event["pid"]
         else:
             super().dispatch(event)
 

@@ -26,7 +26,8 @@ from belljar.errors import SandboxClosed, StartFailed
 from belljar.limits import Limits
 from belljar.packages.environment import Environment
 from belljar.policy import Policy
-from belljar_kernel import PROTOCOL, digest
+from belljar_kernel import digest
+from belljar_kernel.protocol import PROTOCOL
 
 FindJail = Callable[[], Awaitable[Jail]]
 
