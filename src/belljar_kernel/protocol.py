@@ -106,8 +106,8 @@ REPORTED = (*OUTPUT, "result", "state", "denial")  # what the sender of the open
 FRAME_BYTES = 32 << 20
 FRAME_PARTS = 2_000_000  # a list of nothing is two bytes in a frame, and dozens in memory
 FRAME_DEPTH = 100
-RESULTS_BYTES = 16 << 20  # of one run
-RESULT_PARTS = 1_400_000  # of one result, without its metadata
+RESULTS_BYTES = 16 << 20  # of a run
+RESULT_PARTS = 1_400_000  # of a result, without its metadata
 VALUE_BYTES = 1_000_000  # of the value of a run, as JSON
 STATE_PIECE_BYTES = 6 << 20  # before base64
 FILE_PIECE_BYTES = 1 << 20  # of a file on its way through the program, before base64
@@ -122,7 +122,7 @@ FOLDER_LEVELS = 128  # of folders within folders in WebAssembly
 CALL_NAME_CHARS = 100
 CALL_BYTES = 1 << 20  # of the arguments of a call, or of the value of a reply, as JSON
 OPEN_CALLS = 64  # at once
-MOST_CALLS = 100_000  # of one run
+MOST_CALLS = 100_000  # of a run
 
 CHANNEL = 3  # the descriptor of a kernel on which frames travel
 
