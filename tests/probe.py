@@ -20,6 +20,7 @@ from belljar.service.local import LocalService
 
 if TYPE_CHECKING:  # tests of one engine do not wait for the imports of the others
     from belljar.durable.autosave import Autosaver
+    from belljar.durable.lock import HostLock
     from belljar.egress.gate import Gate
     from belljar.egress.line import Connection
     from belljar.egress.server import Egress
@@ -139,6 +140,11 @@ def places_taken(here: LocalHost) -> int:
 def being_put_to_sleep(here: LocalHost) -> Iterable[str]:
     """The ids of the sandboxes that a host is putting to sleep now."""
     return set(durability(here).expiry._trying)
+
+
+def lock_descriptor(lock: HostLock) -> int:
+    """The open file of a host's lock."""
+    return lock._descriptor
 
 
 def loop_thread(here: LocalHost) -> str:

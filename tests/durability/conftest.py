@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import probe
 
 from belljar import Limits, compose
 from belljar.compose import LocalHost
-from belljar.durable.ledger import Ledger
-from belljar.engines.base import KernelProcess
 from belljar.host.session import Session
 from belljar.service.base import LIBRARY
 from belljar.settings import Settings
@@ -55,9 +54,7 @@ def another(native: None, tmp_path: Path) -> Iterator[MakeHost]:
 
 def saved(host: LocalHost, id: str) -> None:
     """Wait until all that a sandbox has is saved."""
-    session = live(host, id)
-    assert session is not None
-    host.background.wait(session.guardian.settle())
+    host.background.wait(probe.live(host.host, id).guardian.settle())
 
 
 def live(host: LocalHost, id: str) -> Session | None:
@@ -65,18 +62,6 @@ def live(host: LocalHost, id: str) -> Session | None:
     return host.host.session(LIBRARY, id)
 
 
-def process_of(host: LocalHost, id: str) -> KernelProcess:
-    """The process of a sandbox that is live on that host."""
-    session = live(host, id)
-    assert session is not None
-    return session.process
-
-
 def limits(host: LocalHost, id: str) -> Limits:
     """The limits of a sandbox that the library made on that host."""
     return host.background.wait(host.service.get(LIBRARY, id)).limits
-
-
-def ledger(host: LocalHost) -> Ledger:
-    """What that host has in the state folder."""
-    return host.background.wait(host.service.durability()).ledger

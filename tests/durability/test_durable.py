@@ -10,7 +10,8 @@ import uuid
 from pathlib import Path
 
 import pytest
-from tests.durability.conftest import MakeHost, ledger, limits, live, saved
+from tests import probe
+from tests.durability.conftest import MakeHost, limits, live, saved
 from tests.reliability.traces import eventually
 
 from belljar import (
@@ -100,7 +101,7 @@ def test_nothing_is_written_when_nothing_has_changed_and_the_history_tells_each_
         saved(here, sandbox.id)
         assert checkpoints(here, sandbox.id) == before
         assert here.host.journal.counters["unchanged"] >= 1
-        store = ledger(here).store
+        store = probe.durability(here).ledger.store
         runs = store.begin(lambda rows: rows.runs(sandbox.id, 10)).result(10)
         assert [(run.count, run.status, run.summary["text"]) for run in runs] == [
             (4, "error", None), (3, "error", None), (2, "ok", "2"), (1, "ok", None),

@@ -14,7 +14,6 @@ from belljar.compose import LocalHost
 from belljar.durable import autosave
 from belljar.host import host
 from belljar.host.journal import Journal
-from belljar.service.base import LIBRARY
 
 SLOW = "class Slow:\n    def __reduce__(self):\n        while True: pass\nslow = Slow()"
 
@@ -76,7 +75,7 @@ def test_an_object_that_never_finishes_saving_keeps_no_other_sandbox_awake(
     ending = another(idle_s=1)
     hostile, other = Sandbox("native", durable=True), Sandbox("native", durable=True)
     hostile.run(SLOW)
-    assert eventually(lambda: probe.is_in_transition(ending, LIBRARY, hostile.id), 20)
+    assert eventually(lambda: hostile.id in probe.being_put_to_sleep(ending), 20)
     other.run("x = 2")
     assert eventually(lambda: live(ending, other.id) is None, 20)
     assert live(ending, hostile.id) is not None

@@ -9,12 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from tests.durability.conftest import MakeHost, ledger, live, saved
+from tests import probe
+from tests.durability.conftest import MakeHost, live, saved
 
 from belljar import AsyncSandbox, HostBusy, PackageError, Sandbox, SandboxClosed, SandboxError, StoreFailed
 from belljar.compose import LocalHost
 from belljar.durable import saving
 from belljar.host import admission
+from belljar.service.base import LIBRARY
 from belljar.store.sqlite import SqliteStore
 
 
@@ -69,7 +71,9 @@ def test_packages_that_cannot_be_had_again_are_told_and_the_rest_comes_back(
     sandbox.run("x = 1")
     saved(host, sandbox.id)
     sandbox.hibernate()
-    ledger(host).store.begin(lambda store: store.update_sandbox(sandbox.id, time.time(), ("gone==1.0",))).result(10)
+    probe.durability(host).ledger.store.begin(
+        lambda store: store.update_sandbox(sandbox.id, time.time(), ("gone==1.0",))
+    ).result(10)
     asked: list[object] = []
 
     def extend(environment: object, requirements: object, seconds: object) -> None:
@@ -154,7 +158,7 @@ def test_one_that_is_found_while_it_wakes_is_as_durable_as_it_was(here: LocalHos
     again = Sandbox.connect(sandbox.id)
     assert again.run("x").value == 1
     (fork,) = again.fork()
-    assert not fork.durable
+    assert not here.background.wait(here.service.get(LIBRARY, fork.id)).durable
     fork.close()
     assert again.run("x").value == 1
     again.close()
@@ -186,7 +190,7 @@ def test_one_that_found_no_place_leaves_no_row(another: MakeHost, monkeypatch: p
         for _ in range(3):
             with pytest.raises(HostBusy):
                 Sandbox("native", durable=True)
-    assert ledger(host).store.begin(lambda store: store.sandboxes(closed=True)).result(10) == []
+    assert probe.durability(host).ledger.store.begin(lambda store: store.sandboxes(closed=True)).result(10) == []
 
 
 def test_one_that_found_no_place_at_its_first_use_finds_one_later(another: MakeHost, monkeypatch: pytest.MonkeyPatch):

@@ -7,21 +7,20 @@ import pytest
 from belljar import Sandbox, SandboxMissing, compose
 from belljar.compose import LocalHost
 from belljar.durable.overview import overview
+from belljar.execution import Execution
 from belljar.service.base import RunRequest, SandboxRequest
 
 
-async def value(host: LocalHost, owner: str, id: str) -> object:
-    async for item in host.service.run(owner, id, RunRequest("x")):
-        return item.value
-    return None
+async def value(host: LocalHost, owner: str, id: str, code: str = "x") -> object:
+    (ran,) = [item async for item in host.service.run(owner, id, RunRequest(code))]
+    assert isinstance(ran, Execution)
+    return ran.value
 
 
 def test_no_other_owner_finds_wakes_or_closes_it_and_lists_keep_owners_apart(here: LocalHost):
     wait, service = here.background.wait, here.service
     made = wait(service.create("ann", SandboxRequest(engine="native", durable=True, files={"x": b"1"})))
-    session = here.host.session("ann", made.id)
-    assert session is not None
-    assert wait(session.run(RunRequest("x = 1"))).status == "ok"
+    assert wait(value(here, "ann", made.id, "x = 1; x")) == 1
     assert wait(service.hibernate("ann", made.id))
     with pytest.raises(SandboxMissing):
         Sandbox.connect(made.id)

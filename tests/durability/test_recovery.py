@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests import probe
-from tests.durability.conftest import process_of, saved
+from tests.durability.conftest import saved
 from tests.reliability.traces import eventually
 
 from belljar import AsyncSandbox, Sandbox, StoreFailed
@@ -53,7 +53,7 @@ def test_files_that_were_lost_come_back_also_at_the_second_try(here: LocalHost, 
     sandbox = Sandbox("native", durable=True)
     sandbox.run("x = 1; open('a.txt', 'w').write('a')")
     saved(here, sandbox.id)
-    process: Any = process_of(here, sandbox.id)
+    process: Any = probe.process(sandbox)
     signal.pidfd_send_signal(process.keeper.pidfd, signal.SIGKILL)  # its files go with it
 
     def fail(*_: object) -> bytes:
@@ -103,8 +103,7 @@ def test_the_files_of_a_wasm_process_that_was_killed_outright_come_back(here: Lo
     sandbox = Sandbox("wasm", durable=True)
     sandbox.run("x = 1; open('a.txt', 'w').write('a')")
     saved(here, sandbox.id)
-    process: Any = process_of(here, sandbox.id)
-    here.background.wait(probe.runner(process).kill())
+    here.background.wait(probe.runner(sandbox).kill())
     ran = sandbox.run("[x, open('a.txt').read()]")
     assert (ran.error, ran.value, ran.state) == (None, [1, "a"], "restored")
     sandbox.close()
