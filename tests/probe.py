@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:  # tests of one engine do not wait for the imports of the othe
     from belljar.durable.lock import HostLock
     from belljar.egress.gate import Gate
     from belljar.egress.line import Connection
+    from belljar.egress.network import Network
     from belljar.egress.server import Egress
     from belljar.engines.native.jail import Jail
     from belljar.engines.native.keeper import Keeper
@@ -203,6 +205,26 @@ def keeper(sandbox: AnySandbox) -> Keeper:
     return found
 
 
+@contextmanager
+def slow_kernel_channels(seconds: float) -> Iterator[None]:
+    """Whatever a native kernel says within so many seconds is read at once."""
+    from belljar.engines.native.link import Link
+
+    real = Link._on_channel
+
+    def later(link: Link) -> None:
+        link.loop.remove_reader(link.channel.fileno())
+        time.sleep(seconds)
+        link.loop.add_reader(link.channel.fileno(), link._on_channel)
+        real(link)
+
+    Link._on_channel = later  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Link._on_channel = real  # type: ignore[method-assign]
+
+
 def pid_of(pidfd: int) -> int:
     """The pid on this machine of the process that a descriptor stands for."""
     text = Path(f"/proc/self/fdinfo/{pidfd}").read_text()
@@ -231,6 +253,11 @@ def runner(sandbox: AnySandbox) -> Any:
 
 
 # Of an egress proxy.
+
+
+def most_connections(network: Network) -> int:
+    """How many connections to allowed hosts a sandbox may have at once."""
+    return network._most
 
 
 def gate(egress: Egress) -> Gate:
