@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ if TYPE_CHECKING:  # tests of one engine do not wait for the imports of the othe
     from belljar.egress.line import Connection
     from belljar.egress.network import Network
     from belljar.egress.server import Egress
+    from belljar.engines.native.confined import ConfinedProgram
     from belljar.engines.native.jail import Jail
     from belljar.engines.native.keeper import Keeper
     from belljar.engines.native.reserve import Reserve
@@ -223,6 +225,26 @@ def slow_kernel_channels(seconds: float) -> Iterator[None]:
         yield
     finally:
         Link._on_channel = real  # type: ignore[method-assign]
+
+
+def allow_missing(engine: Engine, layers: tuple[str, ...]) -> None:
+    """Have a native engine start without these layers, as an operator may allow it. Runs on its loop."""
+
+    async def admitted() -> tuple[str, ...]:
+        return layers
+
+    made: Any = engine
+    made._admission = asyncio.ensure_future(admitted())
+
+
+def pidfd(program: ConfinedProgram) -> int:
+    """The descriptor that stands for a confined program."""
+    return program._pidfd
+
+
+def waiting_orders(keeper: Keeper) -> int:
+    """How many orders a keeper has not answered yet."""
+    return len(keeper._answers)
 
 
 def pid_of(pidfd: int) -> int:
