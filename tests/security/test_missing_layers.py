@@ -85,7 +85,7 @@ def test_without_landlock_but_with_leave_every_execution_and_the_doctor_say_so(h
         assert made.run("1 / 0").degraded == ["landlock"]
         wrote = made.run("open('/proc/self/comm', 'w').write('x')")
         assert wrote.status == "ok", "the layer is said to be missing, and it is"
-    report = describe([native_health(here)])
+    report = describe([native_health(here)], None)
     rows = {layer["name"]: layer for layer in report["engines"][0]["layers"]}
     assert rows["landlock"]["holds"] is False
     assert "lsm=landlock" in rows["landlock"]["fix"]

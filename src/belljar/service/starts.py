@@ -78,7 +78,7 @@ class Starts:
         settings = self.host.settings
         policy = checked_policy(request.policy or Policy(), settings)
         packages = checked_requirements(request.packages, settings)
-        engine = await self.host.registry.choose(request.engine or AUTO)
+        engine = await self.host.registry.choose(AUTO if request.engine is None else request.engine)
         if packages:
             check_allowed(policy, packages)
         now, wanted = self.host.now(), check_id(request.id) if request.id else str(uuid.uuid4())
@@ -133,7 +133,7 @@ async def restored(
     header = parts.header
     wanted = replace(
         request,
-        engine=request.engine or header["engine"],
+        engine=header["engine"] if request.engine is None else request.engine,
         limits=request.limits or Limits(**{name: n for name, n in header["limits"].items() if name in BOUNDS}),
         policy=request.policy or Policy(packages=header["policy"]),
     )
