@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
 
 from belljar import AsyncSandbox, Sandbox, compose
 from belljar.compose import LocalHost
@@ -17,16 +21,21 @@ from belljar.host.session import Session
 from belljar.packages.installer import Installer
 from belljar.service.base import LIBRARY
 from belljar.service.local import LocalService
+from belljar.settings import Settings
 
 if TYPE_CHECKING:  # tests of one engine do not wait for the imports of the others
     from belljar.durable.autosave import Autosaver
+    from belljar.durable.lock import HostLock
     from belljar.egress.gate import Gate
     from belljar.egress.line import Connection
+    from belljar.egress.network import Network
     from belljar.egress.server import Egress
+    from belljar.engines.native.confined import ConfinedProgram
     from belljar.engines.native.jail import Jail
     from belljar.engines.native.keeper import Keeper
     from belljar.engines.native.reserve import Reserve
     from belljar.engines.wasm.assembly import Runtime
+    from belljar.packages.sources.web import Web
 
 T = TypeVar("T")
 AnySandbox = Sandbox | AsyncSandbox
@@ -141,6 +150,22 @@ def being_put_to_sleep(here: LocalHost) -> Iterable[str]:
     return set(durability(here).expiry._trying)
 
 
+def lock_descriptor(lock: HostLock) -> int:
+    """The open file of a host's lock."""
+    return lock._descriptor
+
+
+def use_settings(patch: pytest.MonkeyPatch, here: LocalHost, settings: Settings) -> None:
+    """Have a host, its service and its builds of sources go by other settings, until the patch is undone."""
+    for owner, name in ((here, "settings"), (here.host, "settings"), (here.host.shared.sources, "_settings")):
+        patch.setattr(owner, name, settings)
+
+
+def without_builds(patch: pytest.MonkeyPatch, here: LocalHost) -> None:
+    """Have a host build nothing from source, as on a system without the native engine."""
+    patch.setattr(here.host.shared.sources, "_builder", None)
+
+
 def loop_thread(here: LocalHost) -> str:
     """The name of the thread of a host's background loop."""
     return here.background._thread.name
@@ -206,6 +231,46 @@ def keeper(sandbox: AnySandbox) -> Keeper:
     return found
 
 
+@contextmanager
+def slow_kernel_channels(seconds: float) -> Iterator[None]:
+    """Whatever a native kernel says within so many seconds is read at once."""
+    from belljar.engines.native.link import Link
+
+    real = Link._on_channel
+
+    def later(link: Link) -> None:
+        link.loop.remove_reader(link.channel.fileno())
+        time.sleep(seconds)
+        link.loop.add_reader(link.channel.fileno(), link._on_channel)
+        real(link)
+
+    Link._on_channel = later  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Link._on_channel = real  # type: ignore[method-assign]
+
+
+def allow_missing(engine: Engine, layers: tuple[str, ...]) -> None:
+    """Have a native engine start without these layers, as an operator may allow it. Runs on its loop."""
+
+    async def admitted() -> tuple[str, ...]:
+        return layers
+
+    made: Any = engine
+    made._admission = asyncio.ensure_future(admitted())
+
+
+def pidfd(program: ConfinedProgram) -> int:
+    """The descriptor that stands for a confined program."""
+    return program._pidfd
+
+
+def waiting_orders(keeper: Keeper) -> int:
+    """How many orders a keeper has not answered yet."""
+    return len(keeper._answers)
+
+
 def pid_of(pidfd: int) -> int:
     """The pid on this machine of the process that a descriptor stands for."""
     text = Path(f"/proc/self/fdinfo/{pidfd}").read_text()
@@ -234,6 +299,11 @@ def runner(sandbox: AnySandbox) -> Any:
 
 
 # Of an egress proxy.
+
+
+def most_connections(network: Network) -> int:
+    """How many connections to allowed hosts a sandbox may have at once."""
+    return network._most
 
 
 def gate(egress: Egress) -> Gate:
@@ -268,3 +338,22 @@ def record_connections(egress: Egress) -> list[Connection]:
 def lines(egress: Egress) -> list[Any]:
     """The connections that a proxy has open."""
     return list(egress._gate._lines)
+
+
+# Of a source of packages.
+
+
+def address_of(source: Web, folder: Path) -> str:
+    """Where a source would download from, once a folder has what says so."""
+    return source._address(folder)
+
+
+def note_downloads(source: Web) -> list[str]:
+    """A list that gets the address of every download; nothing is downloaded from then on."""
+    asked: list[str] = []
+
+    def note(address: str, *_: object) -> None:
+        asked.append(address)
+
+    source._download = note  # type: ignore[method-assign]
+    return asked

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from belljar import compose, validation
 from belljar.background import BackgroundLoop
-from belljar.errors import InvalidRequest, SandboxClosed, SandboxError
+from belljar.errors import CheckpointRefused, InvalidRequest, SandboxClosed, SandboxError
 from belljar.events import Event
 from belljar.execution import Completion, Execution, Variable
 from belljar.files import AsyncFiles
@@ -204,8 +204,7 @@ class AsyncSandbox:
             limits=given.limits if options.get("limits") is not None else None,
             policy=given.policy if options.get("policy") is not None else None,
         )
-        data = checkpoint if isinstance(checkpoint, bytes | bytearray | memoryview) else checkpoint.to_bytes()
-        await handle._background.cross(handle._restore(bytes(data)))
+        await handle._background.cross(handle._restore(_bytes_of(checkpoint)))
         return handle
 
     @classmethod
@@ -390,6 +389,19 @@ def run_request(
         cwd=validation.check_text("cwd", cwd),
         live=live,
     )
+
+
+def _bytes_of(checkpoint: Checkpoint | bytes) -> bytes:
+    """The bytes of a checkpoint. Their signature is checked by the service, what the object says of itself is not.
+
+    Raises:
+        CheckpointRefused: when the object says that it belongs to another owner.
+    """
+    if isinstance(checkpoint, bytes | bytearray | memoryview):
+        return bytes(checkpoint)
+    if checkpoint.owner != LIBRARY:
+        raise CheckpointRefused(f"this checkpoint belongs to somebody else, owner {checkpoint.owner!r}")
+    return checkpoint.to_bytes()
 
 
 def _notify(on_event: OnEvent, event: Event) -> None:

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from belljar.background import BackgroundLoop
-from belljar.durable.ledger import Ledger, Locks
 from belljar.engines.registry import Registry
 from belljar.errors import EngineUnavailable, InvalidRequest
 from belljar.health import EngineHealth
@@ -24,7 +23,8 @@ from belljar.service.local import LocalService
 from belljar.settings import Settings
 from belljar.store.base import Store
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # few hosts have durable sandboxes: the others do not wait for these imports
+    from belljar.durable.ledger import Ledger, Locks
     from belljar.durable.overview import Overview
 
 CLOSE_S = 30.0
@@ -64,6 +64,8 @@ class LocalHost:
             self.background.stop()
 
     def _ledger(self) -> Ledger:
+        from belljar.durable.ledger import Ledger
+
         host, settings = self.host, self.settings
         return Ledger(
             settings, host.journal, self._store(settings), self._locks(settings), host.registry.sweep, self._now

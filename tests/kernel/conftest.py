@@ -20,12 +20,9 @@ from typing import Any
 
 import pytest
 
-from belljar.compose import base_environment
 from belljar_kernel.kernel import Kernel
 
 SOURCES = Path(__file__).parents[2] / "src"
-SITE = str(base_environment("native").site)  # the science stack that sandboxes have: this Python can import it too
-sys.path.append(SITE)
 
 
 @dataclass
@@ -105,11 +102,11 @@ class InProcess(Guest):
 class Process(Guest):
     """A kernel in a process of its own."""
 
-    def __init__(self, workspace: Path, *entry: str) -> None:
+    def __init__(self, workspace: Path, *entry: str, path: str = "") -> None:
         super().__init__(workspace)
         self._socket, other = socket.socketpair()
         self._socket.settimeout(60)
-        env = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{SOURCES}:{SITE}", "PYTHONDONTWRITEBYTECODE": "1"}
+        env = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{SOURCES}:{path}", "PYTHONDONTWRITEBYTECODE": "1"}
         self.process = subprocess.Popen(
             [sys.executable, *entry, str(other.fileno()), str(workspace)],
             stdin=subprocess.DEVNULL,

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests import probe
 from tests.native.keepers import keeper_of, pid_of
 from tests.reliability.traces import eventually
 from tests.shop import Shop, wheel
@@ -30,18 +30,19 @@ def reserve(native: None) -> Iterator[Reserve]:
     host = compose.LocalHost(replace(Settings.load(), pool_size=0, reserve_size=2))
     with compose.using(host):
         Sandbox("native", policy=BARE).close()
-        engine: Any = host.host.registry.get("native")
-        (made,) = engine._reserves.values()
+        (made,) = probe.reserves(probe.engine(host, "native")).values()
         assert eventually(lambda: made.ready == 2)
         yield made
         eventually(lambda: made.ready == 2)
-        left = [folder for keeper in made._keepers if keeper.group for folder in keeper.group.folders.values()]
+        left = [
+            folder for keeper in probe.spare_keepers(made) if keeper.group for folder in keeper.group.folders.values()
+        ]
         host.close()
     assert [folder for folder in left if folder.exists()] == []
 
 
 def keepers(reserve: Reserve) -> list[int]:
-    return [pid_of(keeper) for keeper in reserve._keepers]
+    return [pid_of(keeper) for keeper in probe.spare_keepers(reserve)]
 
 
 def test_a_new_sandbox_takes_a_keeper_that_was_made_ahead_and_another_is_made(reserve: Reserve):
@@ -119,4 +120,4 @@ def test_packages_are_opened_off_the_loop_that_serves_every_sandbox(
     with Sandbox("native", policy=Policy(packages=["sycamore"]), packages=["sycamore"]) as sandbox:
         assert sandbox.run("import sycamore; sycamore.x").value == 16
         assert opened
-        assert sandbox._core._here.background._thread.name not in opened
+        assert probe.loop_thread(compose.local_host()) not in opened

@@ -9,8 +9,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from belljar.durable.durability import Durability
-from belljar.durable.ledger import Ledger
 from belljar.durable.transitions import Transitions
 from belljar.entry import Listing
 from belljar.errors import InvalidRequest, SandboxError
@@ -35,7 +33,9 @@ from belljar.service.starts import Starts, check_policy_holds, restored
 from belljar.store.base import SandboxRecord
 from belljar.validation import checked_requirements
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # few hosts have durable sandboxes: the others do not wait for these imports
+    from belljar.durable.durability import Durability
+    from belljar.durable.ledger import Ledger
     from belljar.state.checkpoint import Checkpoint
 
 MAX_ENTRIES = 10_000
@@ -266,6 +266,8 @@ class LocalService:
             return None
 
     async def _open_durability(self) -> Durability:
+        from belljar.durable.durability import Durability
+
         ledger = self._make_ledger()
         made = Durability(self.host, ledger, self._transitions)
         try:

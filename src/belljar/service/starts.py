@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from belljar.durable.autosave import Autosaver
-from belljar.durable.durability import Durability
 from belljar.durable.transitions import Transitions
 from belljar.engines.registry import AUTO
 from belljar.errors import InvalidRequest
@@ -22,10 +20,12 @@ from belljar.service.base import SandboxRequest
 from belljar.store.base import SandboxRecord
 from belljar.validation import check_environment, check_id, check_name, checked_policy, checked_requirements
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # few hosts have durable sandboxes: the others do not wait for these imports
+    from belljar.durable.autosave import Autosaver
+    from belljar.durable.durability import Durability
     from belljar.state.checkpoint import CheckpointReport
 
-Open = Callable[[], Awaitable[Durability]]
+Open = Callable[[], Awaitable["Durability"]]
 
 
 @dataclass(frozen=True)
