@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import subprocess
@@ -12,7 +13,9 @@ import pytest
 from tests.pages import DOCS, ROOT
 from tools import protocol_ts
 
+from belljar.engines.kernel_workspace import KernelWorkspace
 from belljar.engines.transport.frames import BrokenProtocol, decode
+from belljar.errors import FileError
 from belljar_kernel import protocol
 
 # Written like fields in the page, without being fields of a message: what every Request and many answers have.
@@ -54,6 +57,24 @@ def test_the_page_names_every_field_of_a_message_and_no_other(message: str):
     assert named(fields) - known == set(), "the page has fields that the protocol lacks"
     if message != "done":
         assert set(protocol.DONE.get(message, ())) - named(answer) == set(), "the page lacks these in `done`"
+
+
+def test_the_page_has_every_word_for_a_failure_and_every_kind_of_part():
+    page = (DOCS / "protocol.md").read_text("utf-8")
+    assert {word for word in (*protocol.FILE_FAILURES, *protocol.PART_KINDS) if f"`{word}`" not in page} == set()
+
+
+def test_the_host_has_a_sentence_for_every_word_for_a_failure():
+    async def ask(request: dict[str, object]) -> dict[str, object]:
+        return {"failure": request["path"], "detail": "errno 29"}
+
+    sentences = {}
+    for word in protocol.FILE_FAILURES:
+        with pytest.raises(FileError) as caught:
+            asyncio.run(KernelWorkspace(ask).delete(word))
+        sentences[word] = str(caught.value)
+    assert [word for word in sentences if "errno" in sentences[word]] == ["unknown"]
+    assert len({*sentences.values()}) == len(sentences)
 
 
 def test_the_page_describes_what_done_of_a_run_carries():

@@ -41,7 +41,9 @@ def source() -> str:
     requests = union("ProgramRequest", "Requests that the program answers itself.", protocol.PROGRAM_REQUESTS)
     events = {**protocol.KERNEL_EVENTS, **protocol.PROGRAM_EVENTS}
     open_end = {"done": "[field: string]: unknown", "mount": "[field: string]: unknown"}  # fields depend on more
-    return f"{HEAD}{constants}\n{requests}\n{union('Event', 'What the host takes.', events, open_end)}"
+    words = " | ".join(f'"{word}"' for word in protocol.FILE_FAILURES)
+    failures = f"/** Why an act on a file did not work. */\nexport type FileFailure = {words};\n"
+    return f"{HEAD}{constants}\n{failures}\n{requests}\n{union('Event', 'What the host takes.', events, open_end)}"
 
 
 def union(name: str, words: str, messages: dict[str, Fields], open_end: dict[str, str] | None = None) -> str:

@@ -70,6 +70,10 @@ DONE: dict[str, Fields] = {
     "file_list": {"entries": LIST},
 }  # fmt: skip
 
+PART_KINDS = ("sources", "files", "names")  # of the parts that `save` sends and `load` takes
+# Why an act on a file did not work, in `failure`; `detail` says more of what is unknown.
+FILE_FAILURES = ("missing", "full", "through", "folder", "special", "large", "deep", "many", "unknown")
+
 # Events have the `id` of the open Request. The kernel sends these.
 KERNEL_EVENTS: dict[str, Fields] = {
     "hello": {"protocol": WHOLE, "digest": TEXT, "python": TEXT},

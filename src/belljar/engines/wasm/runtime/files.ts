@@ -1,10 +1,10 @@
 /** The host's requests about files of the workspace. Paths are relative to it; none leads out of it, or through a link
  * that does. */
 import type { FileSystem } from "./emscripten.ts";
-import { FILE_PIECE_BYTES, FOLDER_LEVELS, type ProgramRequest, WORKSPACE } from "./protocol.ts";
+import { FILE_PIECE_BYTES, type FileFailure, FOLDER_LEVELS, type ProgramRequest, WORKSPACE } from "./protocol.ts";
 
 const APPEND = 0o2001, REPLACE = 0o1101; // O_WRONLY with O_APPEND, or with O_CREAT and O_TRUNC
-const ERRNO: Record<number, string> = {
+const ERRNO: Record<number, FileFailure> = {
   44: "missing",
   51: "full",
   54: "through",
@@ -16,7 +16,7 @@ const ERRNO: Record<number, string> = {
 export type FileRequest = Extract<ProgramRequest, { type: `file_${string}` }>;
 type Asked<Type extends FileRequest["type"]> = Extract<FileRequest, { type: Type }>;
 
-type Answer = Record<string, unknown>;
+type Answer = { failure?: FileFailure; [field: string]: unknown };
 
 /** What the host gets for a request; failures are told by a word, for which it has the sentence. */
 export function answerFileRequest(fs: FileSystem, request: FileRequest): Answer {
@@ -37,14 +37,18 @@ export function answerFileRequest(fs: FileSystem, request: FileRequest): Answer 
         return {};
     }
   } catch (failure) {
-    if (failure instanceof Refused) return { failure: failure.message };
+    if (failure instanceof Refused) return { failure: failure.why };
     const errno = (failure as { errno?: number }).errno;
     if (errno === undefined) return { failure: "unknown", detail: `${failure}`.slice(0, 200) };
     return { failure: ERRNO[errno] ?? "unknown", detail: `errno ${errno}` };
   }
 }
 
-class Refused extends Error {}
+class Refused extends Error {
+  constructor(readonly why: FileFailure) {
+    super(why);
+  }
+}
 
 function write(fs: FileSystem, { path, fresh: temporary, data, append, last }: Asked<"file_write">): Answer {
   const names = path.split("/"), name = names.pop()!;

@@ -18,6 +18,9 @@ export const HANDED_PIECE_BYTES = 8388608;
 /** Of folders within folders. */
 export const FOLDER_LEVELS = 128;
 
+/** Why an act on a file did not work. */
+export type FileFailure = "missing" | "full" | "through" | "folder" | "special" | "large" | "deep" | "many" | "unknown";
+
 /** Requests that the program answers itself. */
 export type ProgramRequest =
   | {
