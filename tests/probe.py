@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import pytest
+
 from belljar import AsyncSandbox, Sandbox, compose
 from belljar.compose import LocalHost
 from belljar.durable.durability import Durability
@@ -17,6 +19,7 @@ from belljar.host.session import Session
 from belljar.packages.installer import Installer
 from belljar.service.base import LIBRARY
 from belljar.service.local import LocalService
+from belljar.settings import Settings
 
 if TYPE_CHECKING:  # tests of one engine do not wait for the imports of the others
     from belljar.durable.autosave import Autosaver
@@ -27,6 +30,7 @@ if TYPE_CHECKING:  # tests of one engine do not wait for the imports of the othe
     from belljar.engines.native.keeper import Keeper
     from belljar.engines.native.reserve import Reserve
     from belljar.engines.wasm.assembly import Runtime
+    from belljar.packages.sources.web import Web
 
 T = TypeVar("T")
 AnySandbox = Sandbox | AsyncSandbox
@@ -139,6 +143,17 @@ def places_taken(here: LocalHost) -> int:
 def being_put_to_sleep(here: LocalHost) -> Iterable[str]:
     """The ids of the sandboxes that a host is putting to sleep now."""
     return set(durability(here).expiry._trying)
+
+
+def use_settings(patch: pytest.MonkeyPatch, here: LocalHost, settings: Settings) -> None:
+    """Have a host, its service and its builds of sources go by other settings, until the patch is undone."""
+    for owner, name in ((here, "settings"), (here.host, "settings"), (here.host.shared.sources, "_settings")):
+        patch.setattr(owner, name, settings)
+
+
+def without_builds(patch: pytest.MonkeyPatch, here: LocalHost) -> None:
+    """Have a host build nothing from source, as on a system without the native engine."""
+    patch.setattr(here.host.shared.sources, "_builder", None)
 
 
 def loop_thread(here: LocalHost) -> str:
@@ -268,3 +283,22 @@ def record_connections(egress: Egress) -> list[Connection]:
 def lines(egress: Egress) -> list[Any]:
     """The connections that a proxy has open."""
     return list(egress._gate._lines)
+
+
+# Of a source of packages.
+
+
+def address_of(source: Web, folder: Path) -> str:
+    """Where a source would download from, once a folder has what says so."""
+    return source._address(folder)
+
+
+def note_downloads(source: Web) -> list[str]:
+    """A list that gets the address of every download; nothing is downloaded from then on."""
+    asked: list[str] = []
+
+    def note(address: str, *_: object) -> None:
+        asked.append(address)
+
+    source._download = note  # type: ignore[method-assign]
+    return asked

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests import probe
 from tests.packages.conftest import BUNDLE, CORE, FILES, LITTLE, WHEELS, Serve, UseIndex, page
 
 from belljar.errors import PackageError
@@ -215,6 +216,6 @@ def test_the_real_set_has_the_science_stack_and_nothing_that_only_compilers_read
 
 
 def test_the_real_loader_names_an_address(real: PyodideSet) -> None:
-    address = pyodide.cdn(load())._address(real.core)
+    address = probe.address_of(pyodide.cdn(load()), real.core)
     assert address.startswith("https://")
     assert address.endswith(f"/v{load().version}/full/")
