@@ -139,6 +139,7 @@ def test_readme_names_the_two_commands_first() -> None:
     assert re.findall(r"^make \w+", first_block[1], re.MULTILINE) == ["make run", "make test"]
 
 
+@pytest.mark.engine
 def test_readme_example_does_what_it_says() -> None:
     (example,) = examples(ROOT / "README.md")
     output = run_on_the_host(example).splitlines()
