@@ -83,20 +83,23 @@ class LocalService:
 
     async def close(self, owner: str, id: str) -> None:
         """End a sandbox for good."""
-        self._environments.pop((owner, id), None)
         session = self.host.session(owner, id)
+        if session is None:
+            async with self._transitions.of(owner, id):  # it may be starting, and is live then
+                session = self.host.session(owner, id)
+                if session is None and not self.host.was_closed(owner, id):
+                    await (await self.durability()).ledger.close_asleep(owner, id)
         if session is not None:
             await self.host.close_session(session)
-        if session is None and not self.host.was_closed(owner, id):
-            async with self._transitions.of(owner, id):  # it may have been waking, and sleeps again then
-                await (await self.durability()).ledger.close_asleep(owner, id)
+        self._environments.pop((owner, id), None)
 
     async def hibernate(self, owner: str, id: str) -> bool:
         """Save a durable sandbox and free its memory. False while it is in use."""
-        session = self.host.session(owner, id)
-        if session is None:
-            await self.get(owner, id)
-            return True
+        async with self._transitions.of(owner, id):  # one that is just waking is live in a moment
+            session = self.host.session(owner, id)
+            if session is None:
+                await (await self.durability()).ledger.find(owner, id)
+                return True
         if not session.guardian.is_durable:
             raise InvalidRequest("only a sandbox with durable=True can hibernate")
         durability = await self.durability()
