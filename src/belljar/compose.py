@@ -7,6 +7,7 @@ import atexit
 import os
 import threading
 import time
+import weakref
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -30,7 +31,9 @@ if TYPE_CHECKING:  # few hosts have durable sandboxes: the others do not wait fo
 CLOSE_S = 30.0
 
 _lock = threading.Lock()
-_here: LocalHost | None = None
+_here: LocalHost | None = None  # where Sandbox() makes sandboxes; other hosts of this process are not touched by it
+_hosts: weakref.WeakSet[LocalHost] = weakref.WeakSet()  # what a forked child must let go of
+_of_parents: list[LocalHost] = []  # in a forked child; kept, since SQLite must not close there what the parent has open
 
 
 class LocalHost:
@@ -56,6 +59,7 @@ class LocalHost:
         self._store = store or _sqlite_store
         self._locks = locks or _file_locks
         self._now = now
+        _hosts.add(self)
 
     def close(self) -> None:
         """End every sandbox and the loop; what is durable sleeps."""
@@ -199,8 +203,10 @@ def _file_locks(settings: Settings) -> Locks:
 def _forget_after_fork() -> None:
     """A forked child has no loop thread: it starts over, and never touches its parent's sandboxes."""
     global _here, _lock
-    if _here is not None:
-        _here.service.forget()
+    for host in list(_hosts):
+        host.service.forget()
+        _of_parents.append(host)
+    _hosts.clear()
     _here, _lock = None, threading.Lock()
 
 

@@ -6,23 +6,20 @@ import asyncio
 import base64
 import json
 import struct
-import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from belljar import Limits, Policy
+from belljar import Policy
 from belljar.egress.caps import Caps
 from belljar.egress.server import Egress
 from belljar.engines.base import Spec
+from belljar.engines.options import WarmStart
+from belljar.engines.registry import Registry
 from belljar.engines.transport.frames import BrokenProtocol
-from belljar.engines.wasm.engine import WasmEngine
 from belljar.engines.wasm.fetches import LEAST_BYTES, MOST_OPEN, MOST_UNSENT, WINDOW_BYTES, Fetches
-from belljar.engines.wasm.process import WasmProcess
 from belljar.execution import Denial
-from belljar.packages.environment import Environment
 from belljar.settings import Settings
 
 ASKED = {"type": "fetch", "fetch": 1, "method": "GET", "url": "http://example.test/", "headers": [], "length": None,
@@ -195,15 +192,23 @@ async def test_a_request_before_there_is_a_sandbox_breaks_the_protocol(world: Wo
 
 
 @pytest.mark.anyio
-async def test_a_pooled_process_is_given_the_way_out_of_the_sandbox_it_becomes(world: World):
-    environment = Environment(Path(sys.executable), None, "none")
-    process = WasmProcess(_no_launch, environment, Limits())
-    engine = WasmEngine(Settings.load(), None)
-    spec = Spec("id", environment, policy=Policy(network=["example.test"]), egress=world.way_out)
-    assert await engine.settle(process, spec)
-    assert process.egress == world.way_out
-    await engine.close()
-
-
-async def _no_launch(*_: object) -> Any:
-    raise AssertionError("it is not started here")
+async def test_a_pooled_process_is_given_the_way_out_of_the_sandbox_it_becomes():
+    registry = Registry(Settings.load())
+    engine = registry.engine("wasm")
+    assert isinstance(engine, WarmStart)
+    environment = await asyncio.to_thread(registry.installer("wasm").environment, Policy(packages="none"))
+    process = await engine.start_ahead(Spec("ahead", environment))
+    try:
+        before = await process.network.egress()
+        spec = Spec("id", environment, policy=Policy(packages="none", network=["127.0.0.1:1"]))
+        assert await engine.reconfigure(process, spec)
+        assert await process.network.egress() is not before
+        code = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:1/')"
+        await process.request({"type": "run", "count": 1, "code": code, "env": {}}, process.network.note_event)
+        assert process.network.take_denials() == []  # it was allowed to try
+        other = code.replace("127.0.0.1:1", "127.0.0.1:2")
+        await process.request({"type": "run", "count": 2, "code": other, "env": {}}, process.network.note_event)
+        assert [denial.target for denial in process.network.take_denials()] == ["127.0.0.1:2"]
+    finally:
+        await process.close()
+        await registry.close()

@@ -168,16 +168,21 @@ class Ledger:
         """End a sandbox for good, as far as the store knows it."""
         await self.store.call(lambda store: store.close_sandbox(id, reason))
 
-    async def close_asleep(self, owner: str, id: str) -> None:
+    async def close_asleep(self, owner: str, id: str, reason: str | None = None) -> None:
         """End a sandbox for good that is not live here. One that is gone already is left alone.
+
+        It is claimed first, in one act, so that no other host wakes it meanwhile.
 
         Raises:
             SandboxTaken: when another host that lives has it.
             StoreFailed: when the store cannot be used.
         """
-        with contextlib.suppress(SandboxMissing, SandboxClosed):
-            await self.find(owner, id)
-            await self.close_record(id)
+
+        def close(store: Store) -> None:
+            with contextlib.suppress(SandboxMissing, SandboxClosed):
+                store.close_sandbox(self._claim(store, owner, id).id, reason)
+
+        await self.store.call(close)
 
     def check_owned(self, found: SandboxRecord | None) -> None:
         """Refuse to save what another host has meanwhile, because the lock of this one or the store was removed.

@@ -84,13 +84,15 @@ class LocalService:
 
     async def close(self, owner: str, id: str) -> None:
         """End a sandbox for good."""
-        self._environments.pop((owner, id), None)
         session = self.host.session(owner, id)
+        if session is None:
+            async with self._transitions.of(owner, id):  # it may be starting, and is live then
+                session = self.host.session(owner, id)
+                if session is None and not self.host.was_closed(owner, id):
+                    await (await self.durability()).ledger.close_asleep(owner, id)
         if session is not None:
             await self.host.close_session(session)
-        if session is None and not self.host.was_closed(owner, id):
-            async with self._transitions.of(owner, id):  # it may have been waking, and sleeps again then
-                await (await self.durability()).ledger.close_asleep(owner, id)
+        self._environments.pop((owner, id), None)
 
     async def hibernate(self, owner: str, id: str) -> bool:
         """Save a durable sandbox and free its memory. False while it is in use."""

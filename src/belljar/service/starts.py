@@ -42,6 +42,7 @@ class Starts:
 
         Raises:
             InvalidRequest: when the request cannot be met as it is.
+            SandboxClosed: when the request was sent before, and its sandbox was closed.
             SandboxError: when it did not start; nothing of it is left.
         """
         record = await self._record(owner, request)
@@ -49,20 +50,21 @@ class Starts:
         async with self.transitions.of(owner, record.id):
             if (there := self.host.session(owner, record.id)) is not None:
                 return there
-            if request.id is not None:  # the request may have been sent before
-                self.host.check_not_closed(owner, record.id)
+            self.host.check_not_closed(owner, record.id)
             if not request.durable:
                 return await self._made(record, record.packages, None, env, request.files)
 
             async def make(record: SandboxRecord, packages: Sequence[str], saver: Autosaver) -> Session:
                 return await self._made(record, packages, saver, env, request.files)
 
-            session = await (await self.durability()).create(record, make) or await self.wake(owner, record.id)
+            session = await (await self.durability()).create(record, make) or await self.wake(owner, record.id, env)
             self.environments[owner, session.id] = env
             return session
 
-    async def wake(self, owner: str, id: str) -> Session:
-        """Start a durable sandbox that sleeps. The caller holds its transition.
+    async def wake(self, owner: str, id: str, env: Mapping[str, str] | None = None) -> Session:
+        """Start a durable sandbox that sleeps, by default with the variables that it had in this process.
+
+        The caller holds its transition.
 
         Raises:
             SandboxMissing: when there is none with this id and owner.
@@ -71,7 +73,8 @@ class Starts:
 
         async def make(record: SandboxRecord, packages: Sequence[str], saver: Autosaver) -> Session:
             check_policy_holds(record.policy, self.host)
-            return await self._made(record, packages, saver, self.environments.get((owner, id), {}))
+            known = self.environments.get((owner, id), {}) if env is None else env
+            return await self._made(record, packages, saver, known)
 
         return await (await self.durability()).wake(owner, id, make)
 

@@ -159,3 +159,6 @@ def _add_sandboxes(parser: argparse.ArgumentParser) -> None:
         parser_of_action.add_argument("--json", action="store_true", help="print JSON")
     closing = actions.add_parser("close", help="end some for good, live or asleep", formatter_class=_Help)
     closing.add_argument("ids", nargs="+", metavar="ID", help="an id, or the beginning of it")
+    for parser_of_action in (show, closing):
+        owner_help = "whose it is (default: the library, which makes what has no other owner)"
+        parser_of_action.add_argument("--owner", metavar="NAME", default="", help=owner_help)
