@@ -189,8 +189,8 @@ def test_a_forged_question_ends_the_exchange_unless_it_belongs_to_a_request_with
         if asks is not None:
             exchange.on_question = lambda event: taken.append(event["number"])
             exchange.open(asks, ignore)
-            exchange.take(encode({"type": "mount", "id": asks, "number": 1}))
-        exchange.take(encode({"type": "mount", "id": 0, "number": 2}))
+            exchange.take(encode({"type": "mount", "id": asks, "number": 1, "act": "look"}))
+        exchange.take(encode({"type": "mount", "id": 0, "number": 2, "act": "look"}))
         return taken, exchange.ended.result()
 
     taken, ended = asyncio.run(forge())
