@@ -53,6 +53,11 @@ class UnconfinedProcess(Seat):
         self._child: Child | None = None
         self._before = Sample()  # what kernels that were replaced had used
 
+    @property
+    def alive(self) -> bool:
+        """Whether a kernel is there to take Requests."""
+        return super().alive and self._child is not None and not self._child.has_ended
+
     async def bring_up(self) -> None:
         """Start Python with the kernel in it."""
         await self.kill()
