@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ RUN_INSIDE = {  # sent into a sandbox or its interpreter as text; never imported
 }
 
 
+@cache
 def contracts() -> dict[str, dict[str, Any]]:
     """The contracts of import-linter, by id."""
     written = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
@@ -30,6 +32,7 @@ def contracts() -> dict[str, dict[str, Any]]:
 LAYERED = [name for name, contract in contracts().items() if contract["type"] == "layers"]
 
 
+@cache
 def ranks(contract: str) -> dict[str, int]:
     """The modules of a layered contract, by their place from the outermost layer; those in brackets may be missing."""
     found = {}
@@ -54,11 +57,18 @@ def dotted(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Everything in a module, also what only the type checker reads."""
+    return tuple(ast.walk(ast.parse(path.read_text("utf-8"))))
+
+
+@cache
 def imports(path: Path) -> set[str]:
     """Absolute dotted names of everything that a module imports, at its top or later, or for the type checker."""
     package = path.relative_to(SRC).with_suffix("").parts[:-1]
     found = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -153,13 +163,12 @@ def test_the_jail_imports_only_the_standard_library_and_the_kernel() -> None:
 def test_nothing_on_the_host_turns_bytes_into_code() -> None:
     for path in set(modules("belljar")) - RUN_INSIDE:
         assert not roots(path) & LOADS_CODE_FROM_DATA, path
-        calls = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
+        calls = [node for node in nodes(path) if isinstance(node, ast.Call)]
         assert not {ast.unparse(call.func) for call in calls} & {"eval", "exec", "compile", "__import__"}, path
 
 
 def test_the_library_never_forks_without_exec() -> None:
     for path in set(modules("belljar")) - RUN_INSIDE:
         assert not FORKS & imports(path), path
-        nodes = ast.walk(ast.parse(path.read_text("utf-8")))
-        used = {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)}
+        used = {ast.unparse(node) for node in nodes(path) if isinstance(node, ast.Attribute)}
         assert not FORKS & used, path

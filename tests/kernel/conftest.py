@@ -187,6 +187,15 @@ class Process(Guest):
         return content
 
 
+@pytest.fixture(scope="session")
+def science() -> Iterator[str]:
+    """The folder of the science stack that sandboxes have, from which this Python can import meanwhile."""
+    site = str(base_environment("native").site)
+    sys.path.append(site)
+    yield site
+    sys.path.remove(site)
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     folder = tmp_path / "workspace"
@@ -231,11 +240,14 @@ def guest(workspace: Path) -> Iterator[InProcess]:
 
 @pytest.fixture
 def start(workspace: Path) -> Iterator[Callable[..., Process]]:
-    """Starts kernels in processes of their own, by the arguments of Python that come before descriptor and folder."""
+    """Starts kernels in processes of their own, by the arguments of Python that come before descriptor and folder.
+
+    `path` is one more folder to import from.
+    """
     processes: list[Process] = []
 
-    def start(*entry: str) -> Process:
-        processes.append(Process(workspace, *entry))
+    def start(*entry: str, path: str = "") -> Process:
+        processes.append(Process(workspace, *entry, path=path))
         return processes[-1]
 
     yield start
