@@ -16,9 +16,8 @@ from tests.reliability.traces import eventually
 from tests.shop import Shop, wheel
 
 from belljar import Limits, Policy, Sandbox, compose
-from belljar.engines.native import keeper
-from belljar.engines.native.keeper import tree_of
 from belljar.engines.native.reserve import Reserve
+from belljar.engines.native.trees import Trees
 from belljar.settings import Settings
 
 BARE = Policy(packages="none")
@@ -113,9 +112,13 @@ def test_packages_are_opened_off_the_loop_that_serves_every_sandbox(
     native: None, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ):
     opened: list[str] = []
-    monkeypatch.setattr(
-        keeper, "tree_of", lambda layer: opened.append(threading.current_thread().name) or tree_of(layer)
-    )
+    tree_of = Trees.tree_of
+
+    def noted(trees: Trees, layer: Path) -> int:
+        opened.append(threading.current_thread().name)
+        return tree_of(trees, layer)
+
+    monkeypatch.setattr(Trees, "tree_of", noted)
     shop.sell(wheel("sycamore", "1.0", {"sycamore.py": "x = 16"}))
     with Sandbox("native", policy=Policy(packages=["sycamore"]), packages=["sycamore"]) as sandbox:
         assert sandbox.run("import sycamore; sycamore.x").value == 16

@@ -24,9 +24,6 @@ MakeHost = Callable[..., compose.LocalHost]
 def host(native: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeHost]:
     """Hosts with a cache of their own, so that no remembered proof interferes; the last one made is this process's."""
     made: list[compose.LocalHost] = []
-    name = f"{cgroups.own_name()}-missing"  # the parent group of this process belongs to its other host
-    monkeypatch.setattr(cgroups, "own_name", lambda: name)
-    monkeypatch.setattr(health, "own_name", lambda: name)
 
     def make(allow_degraded: bool = False) -> compose.LocalHost:
         settings = Settings(tmp_path / "cache", tmp_path / "state", allow_degraded=allow_degraded, pool_size=0)

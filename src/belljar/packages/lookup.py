@@ -31,6 +31,7 @@ class Answer:
     reason: str = ""
 
 
+# Of the process and not of a host: what an index has depends on the pip configuration of this user alone.
 _known: dict[tuple[str, str], Answer] = {}
 _last_silence, _silent_until = Answer("unreachable"), 0.0
 _one_at_a_time = threading.Lock()
