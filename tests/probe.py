@@ -355,5 +355,5 @@ def note_downloads(source: Web) -> list[str]:
     def note(address: str, *_: object) -> None:
         asked.append(address)
 
-    source._download = note  # type: ignore[method-assign]
+    source._download = note  # type: ignore[assignment]
     return asked

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from belljar import compose, validation
+from belljar.background import BackgroundLoop
 from belljar.errors import CheckpointRefused, InvalidRequest, SandboxClosed, SandboxError
 from belljar.events import Event
 from belljar.execution import Completion, Execution, Variable
@@ -99,9 +100,10 @@ class AsyncSandbox:
         """Whether its host still runs, in this very process."""
         return self._background.reachable
 
-    def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine about this sandbox on the background loop, and block until it is done."""
-        return self._background.wait(coroutine)
+    @property
+    def background(self) -> BackgroundLoop:
+        """The loop that its host runs on, for a caller that does not await."""
+        return self._background
 
     @property
     def restored(self) -> CheckpointReport | None:
@@ -132,7 +134,8 @@ class AsyncSandbox:
 
     async def stream(self, code: str, **options: Unpack[StreamOptions]) -> AsyncGenerator[Event | Execution, None]:
         """Run code and iterate its events as they happen; the last item is the Execution. Leaving early stops it."""
-        items = self._items(run_request(code, **options, live=True))
+        request = run_request(code, **options, live=True)
+        items = self._service.run(LIBRARY, await self._background.cross(self._started()), request)
         try:
             while (item := await self._background.cross(anext(items, None))) is not None:
                 yield item
@@ -317,7 +320,7 @@ class AsyncSandbox:
 
     async def _run(self, request: RunRequest, on_event: OnEvent | None) -> Execution:
         execution: Execution | None = None
-        async with contextlib.aclosing(self._items(request)) as items:
+        async with contextlib.aclosing(self._service.run(LIBRARY, await self._started(), request)) as items:
             async for item in items:
                 if isinstance(item, Execution):
                     execution = item
@@ -325,10 +328,6 @@ class AsyncSandbox:
                     _notify(on_event, item)
         assert execution is not None
         return execution
-
-    async def _items(self, request: RunRequest) -> AsyncGenerator[Event | Execution, None]:
-        async for item in self._service.run(LIBRARY, await self._started(), request):
-            yield item
 
     async def _restore(self, checkpoint: bytes) -> None:
         async with self._starting:

@@ -8,7 +8,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from belljar.store.base import Store
 
 if TYPE_CHECKING:  # few hosts have durable sandboxes: the others do not wait for these imports
     from belljar.durable.ledger import Ledger, Locks
+    from belljar.durable.overview import Overview
 
 CLOSE_S = 30.0
 
@@ -49,10 +50,11 @@ class LocalHost:
         store: Callable[[Settings], Store] | None = None,
         locks: Callable[[Settings], Locks] | None = None,
         now: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.settings = settings or Settings.load()
         self.background = BackgroundLoop()
-        self.host = Host(self.settings, registry(self.settings), now)
+        self.host = Host(self.settings, registry(self.settings), now, sleep)
         self.service = LocalService(self.host, self._ledger)
         self._store = store or _sqlite_store
         self._locks = locks or _file_locks
@@ -155,6 +157,20 @@ def is_prepared(engine: str) -> bool:
     """Whether the base environment of an engine is there already."""
     here = local_host()
     return here.host.registry.installer(_name(here, engine)).is_prepared(Policy())
+
+
+@contextmanager
+def overview(settings: Settings | None = None) -> Iterator[Overview]:
+    """Look at the durable sandboxes of this installation from outside, as its operator."""
+    from belljar.durable.overview import Overview
+    from belljar.store.sqlite import SqliteStore
+
+    chosen = settings or Settings.load()
+    store = SqliteStore(chosen.state_dir)
+    try:
+        yield Overview(chosen, store if store.path.exists() else None)
+    finally:
+        store.close()
 
 
 def check_host(host: str | None) -> None:

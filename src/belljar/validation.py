@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from belljar.errors import InvalidRequest, PathRefused
 from belljar.policy import Policy
 from belljar.settings import Settings
+from belljar_kernel.protocol import WORKSPACE
 
 Content = str | bytes
 
-WORKSPACE = "/workspace"
 MAX_CODE_BYTES = 8 << 20
 MAX_TEXT_BYTES = 8 << 20
 MAX_NAME_CHARS = 1000

@@ -9,20 +9,20 @@ import belljar_kernel
 from belljar_kernel import clients, codec, sockets
 from belljar_kernel.answer import failure
 from belljar_kernel.kernel import Kernel
+from belljar_kernel.protocol import CHANNEL, FRAME_BYTES, PROTOCOL, WORKSPACE
 from belljar_kernel.streams import DescriptorStreams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-LARGEST_FRAME = 32 * 1024 * 1024
 HELD_BYTES = 64 * 1024
 SMALL_READ = 4096  # most Requests are read at once
 _read, _write, _exit, _getpid = os.read, os.write, os._exit, os.getpid
 _len, _memoryview, _bytes, _bytearray = len, memoryview, bytes, bytearray
 
 
-def prepare(workspace: str = "/workspace") -> Kernel:
+def prepare(workspace: str = WORKSPACE) -> Kernel:
     """A kernel that has done what is the same in every sandbox. A zygote makes it before it forks."""
     kernel = Kernel(workspace=workspace)
     sockets.explain(kernel.denials)
@@ -43,7 +43,7 @@ def serve(fd: int, kernel: Kernel) -> NoReturn:
     kernel.streams = DescriptorStreams()
     kernel.interrupts.install()
     try:
-        _say_hello(channel)
+        channel.send(hello())
         while (request := channel.receive()) is not None:
             if type(request) is dict and request.get("type") == "fork":
                 channel = _fork(request, channel, kernel)
@@ -57,10 +57,10 @@ def serve(fd: int, kernel: Kernel) -> NoReturn:
     _exit(0)
 
 
-def _say_hello(channel: Channel) -> None:
+def hello() -> dict[str, Any]:
+    """The first Event of every kernel."""
     python = ".".join(str(part) for part in sys.version_info[:3])
-    hello = {"type": "hello", "id": 0, "protocol": belljar_kernel.PROTOCOL, "digest": belljar_kernel.digest()}
-    channel.send({**hello, "python": python})
+    return {"type": "hello", "id": 0, "protocol": PROTOCOL, "digest": belljar_kernel.digest(), "python": python}
 
 
 def _fork(request: dict[str, Any], channel: Channel, kernel: Kernel) -> Channel:
@@ -77,8 +77,8 @@ def _fork(request: dict[str, Any], channel: Channel, kernel: Kernel) -> Channel:
         channel.send({**done, **failure(type(error).__name__, str(error)[:1000])})
         return channel
     if left is None:
-        channel = Channel(forking.CHANNEL)
-        _say_hello(channel)
+        channel = Channel(CHANNEL)
+        channel.send(hello())
     else:
         channel.send({**done, "left": left})
     return channel
@@ -117,7 +117,7 @@ class Channel:
         if _getpid() != self._pid:
             _exit(1)
         body = codec.encode(document)
-        if _len(body) > LARGEST_FRAME:
+        if _len(body) > FRAME_BYTES:
             raise ValueError("too large for a frame")
         frames = self._held + _len(body).to_bytes(4, "big") + body
         self._held = b""

@@ -6,7 +6,6 @@ import pytest
 
 from belljar import Sandbox, SandboxMissing, compose
 from belljar.compose import LocalHost
-from belljar.durable.overview import overview
 from belljar.execution import Execution
 from belljar.service.base import RunRequest, SandboxRequest
 
@@ -28,7 +27,7 @@ def test_no_other_owner_finds_wakes_or_closes_it_and_lists_keep_owners_apart(her
         wait(value(here, "bob", made.id))
     assert here.host.sessions() == []
     wait(service.close("bob", made.id))
-    with overview(here.settings) as seen:
+    with compose.overview(here.settings) as seen:
         assert [row["id"] for row in seen.sandboxes("ann")] == [made.id]
         assert seen.sandboxes("bob") == []
     assert wait(value(here, "ann", made.id)) == 1

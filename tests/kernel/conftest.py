@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from belljar.compose import base_environment
 from belljar_kernel.kernel import Kernel
 
 SOURCES = Path(__file__).parents[2] / "src"

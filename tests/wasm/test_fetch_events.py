@@ -15,9 +15,9 @@ from belljar import Policy
 from belljar.egress.caps import Caps
 from belljar.egress.server import Egress
 from belljar.engines.base import Spec
-from belljar.engines.channel import BrokenProtocol
 from belljar.engines.options import WarmStart
 from belljar.engines.registry import Registry
+from belljar.engines.transport.frames import BrokenProtocol
 from belljar.engines.wasm.fetches import LEAST_BYTES, MOST_OPEN, MOST_UNSENT, WINDOW_BYTES, Fetches
 from belljar.execution import Denial
 from belljar.settings import Settings

@@ -89,8 +89,8 @@ def forge_frames(trial: Trial) -> str:
         "a huge length": "raw(bytes([255] * 4) + b'x' * 100)",
         "depth": "frame(body=b'[' * 100000 + b']' * 100000)",
         "a wrong id": "frame({'type': 'done', 'id': open_id + 1})",
-        "a second hello": "frame({'type': 'hello', 'id': 0, 'protocol': 1})",
-        "files unasked": "frame({'type': 'file', 'id': 0, 'path': '../x', 'data': ''})",
+        "a second hello": "frame({'type': 'hello', 'id': 0, 'protocol': 1, 'digest': 'x', 'python': '3.14.0'})",
+        "files unasked": "event('file', path='../x', mode=33188, modified=0, data='', append=False)",
         "output that is no text": "event('stdout', text=5)",
         "a request without a URL": "event('fetch', fetch=1)",
     }

@@ -87,10 +87,12 @@ def break_the_protocol(trial: Trial) -> str:
         "an id that is a bool": "frame({'type': 'done', 'id': True})",
         "an id of 5,000 digits": "frame(raw=b'{\"type\":\"done\",\"id\":' + b'9' * 5000 + b'}')",
         "a type of another time": "event('walls', pid=1)",
-        "a second hello": "frame({'type': 'hello', 'id': 0, 'protocol': 1})",
+        "a second hello": "frame({'type': 'hello', 'id': 0, 'protocol': 1, 'digest': 'x', 'python': '3.13.0'})",
         "a type that is a list": "event([])",
         "a list": "frame([1, 2])",
         "output that is no text": "event('stdout', text=5)",
+        "a result without its data": "event('result', metadata={}, main=True)",
+        "a refusal of no kind": "event('denial', target='x', rule='r', hint='h')",
     }
     for what, code in bodies.items():
         execution = speak(trial, code)
@@ -129,12 +131,9 @@ def forge_fields(trial: Trial) -> str:
         trial.expect(execution.state in ("kept", "reset") and execution.usage.wall_s > 0, "state or usage was forged")
         json.dumps(execution.to_dict(), allow_nan=False)
         trial.sandbox.reset()
-    for result in (
-        {"data": 5},
-        {"data": {"text/plain": 5, "application/json": {}}, "metadata": {}},
-        {"data": {"x": []}, "metadata": []},
-    ):
-        execution = speak(trial, f"frame({{**{result!r}, 'type': 'result', 'id': open_id}})")
+    bundles: list[dict[str, object]] = [{}, {"text/plain": 5, "application/json": {}}, {"x": []}]
+    for data in bundles:
+        execution = speak(trial, f"event('result', data={data!r}, metadata={{'x': [None]}}, main=False)")
         trial.expect_status(execution, "ok")
         json.dumps(execution.to_dict(), allow_nan=False)
     return f"{len(forged) + 3} forgeries"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -14,7 +12,6 @@ from belljar.durable.lock import HostLock, is_held, pid_of
 from belljar.errors import InvalidRequest, SandboxError, SandboxMissing, SandboxTaken
 from belljar.settings import Settings
 from belljar.store.base import SandboxRecord, Store
-from belljar.store.sqlite import SqliteStore
 
 SHORTEST_ID = 4
 TRIES, PAUSE_S = 4, 0.2  # a sandbox may change hands while it is looked at
@@ -124,14 +121,3 @@ class Overview:
             answer = control_socket.ask(self._settings.state_dir, host, request) or {}
             self._answers[key] = answer.get("sandboxes", {})
         return self._answers[key]
-
-
-@contextmanager
-def overview(settings: Settings | None = None) -> Iterator[Overview]:
-    """Look at the state folder of this installation."""
-    chosen = settings or Settings.load()
-    store = SqliteStore(chosen.state_dir)
-    try:
-        yield Overview(chosen, store if store.path.exists() else None)
-    finally:
-        store.close()

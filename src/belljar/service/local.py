@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -44,7 +44,7 @@ MAX_ENTRIES = 10_000
 class LocalService:
     """Serves the contract of `service.base` over one host.
 
-    Sessions are found by owner and id alone, in `_session`, which every act on a sandbox goes through.
+    Every act on a sandbox finds it in `_session` or `_live`, by owner and id.
     """
 
     def __init__(self, host: Host, ledger: Callable[[], Ledger]) -> None:
@@ -66,6 +66,7 @@ class LocalService:
         if session is not None:
             found = _info(session)
         else:
+            self.host.check_not_closed(owner, id)
             record = await (await self.durability()).ledger.find(owner, id)
             check_policy_holds(record.policy, self.host)
             found = _described(record)
@@ -95,17 +96,15 @@ class LocalService:
 
     async def hibernate(self, owner: str, id: str) -> bool:
         """Save a durable sandbox and free its memory. False while it is in use."""
-        async with self._transitions.of(owner, id):  # one that is just waking is live in a moment
-            session = self.host.session(owner, id)
-            if session is None:
-                await (await self.durability()).ledger.find(owner, id)
-                return True
+        session = await self._live(owner, id)
+        if session is None:
+            return True
         if not session.guardian.is_durable:
             raise InvalidRequest("only a sandbox with durable=True can hibernate")
         durability = await self.durability()
         return await durability.expiry.hibernate(session, "it was put to sleep, as asked")
 
-    async def run(self, owner: str, id: str, request: RunRequest) -> AsyncIterator[Event | Execution]:
+    async def run(self, owner: str, id: str, request: RunRequest) -> AsyncGenerator[Event | Execution, None]:
         """Run code when its turn comes; the last item is the Execution."""
         async with self._session(owner, id) as session:
             if not request.live:
@@ -125,12 +124,12 @@ class LocalService:
 
     async def answer_call(self, owner: str, id: str, reply: Reply) -> None:
         """Answer a `call` event of the run that is on."""
-        async with self._session(owner, id, changes=False) as session:
+        if (session := await self._live(owner, id)) is not None:
             session.answer_call(reply)
 
     async def interrupt(self, owner: str, id: str) -> None:
         """Stop the code that runs now, if any."""
-        async with self._session(owner, id, changes=False) as session:
+        if (session := await self._live(owner, id)) is not None:
             await session.interrupt()
 
     async def reset(self, owner: str, id: str) -> None:
@@ -247,6 +246,18 @@ class LocalService:
                     session = await self._starts.wake(owner, id)
         with session.in_use(changes):
             yield session
+
+    async def _live(self, owner: str, id: str) -> Session | None:
+        """The live session of this owner's sandbox, for acts that wake nothing; None when it sleeps.
+
+        Raises:
+            SandboxMissing: when this owner has no such sandbox.
+            SandboxClosed: when it was closed.
+        """
+        session = self.host.session(owner, id)
+        if session is None:
+            await self.get(owner, id)  # which waits for one that is just waking
+        return session or self.host.session(owner, id)
 
     async def _opened(self) -> Durability | None:
         if self._opening is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from belljar.durable.transitions import Transitions
 from belljar.engines.registry import AUTO
-from belljar.errors import InvalidRequest, SandboxMissing
+from belljar.errors import InvalidRequest
 from belljar.host.host import Host, Plan
 from belljar.host.sandbox_packages import check_allowed
 from belljar.host.session import Session
@@ -57,10 +57,7 @@ class Starts:
             async def make(record: SandboxRecord, packages: Sequence[str], saver: Autosaver) -> Session:
                 return await self._made(record, packages, saver, env, request.files)
 
-            try:
-                session = await self.wake(owner, record.id, env)
-            except SandboxMissing:
-                session = await (await self.durability()).create(record, make)
+            session = await (await self.durability()).create(record, make) or await self.wake(owner, record.id, env)
             self.environments[owner, session.id] = env
             return session
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from belljar.engines.base import Event
-from belljar.engines.channel import BrokenProtocol
+from belljar.engines.transport.frames import BrokenProtocol
 from belljar.engines.wasm.runner import Runner
 from belljar.errors import SandboxError
 

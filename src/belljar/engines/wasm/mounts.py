@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable
 
 from belljar.engines.base import Event
-from belljar.engines.channel import BrokenProtocol
+from belljar.engines.transport.frames import BrokenProtocol
 from belljar.engines.wasm.folders import Folders
 
 ANSWER = b"A"  # as Fetches has its own kinds of messages

@@ -20,9 +20,9 @@ HEADS = ("ID", "STATE", "ENGINE", "AGE", "USED", "MEMORY", "CPU", "NAME")
 
 def command(options: Namespace) -> int:
     """List them, show one, or close some."""
-    from belljar.durable.overview import overview
+    from belljar import compose
 
-    with overview() as seen:
+    with compose.overview() as seen:
         if options.action == "list":
             _list(seen, options)
         elif options.action == "show":

@@ -11,7 +11,7 @@ import { answerLayerRequest } from "./layer.ts";
 import { type Mailbox, mailbox } from "./mailbox.ts";
 import type { Libraries, Modules } from "./modules.ts";
 import { mountFolders } from "./mounts.ts";
-import { OWN } from "./places.ts";
+import { OWN } from "./protocol.ts";
 import { asker } from "./questions.ts";
 import { openSnapshot, restore } from "./restore.ts";
 import { SIGNAL } from "./shared.ts";

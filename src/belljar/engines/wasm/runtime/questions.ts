@@ -9,7 +9,7 @@ import { type Mailbox, numberAt } from "./mailbox.ts";
 const LENGTH_AT = 5, START = 9;
 const PATIENCE_S = 60;
 
-export type Question = Record<string, string | number>;
+export type Question = { act: string; [fact: string]: string | number };
 
 /** An answer: some facts, and bytes if there are any. */
 export interface Answer {
