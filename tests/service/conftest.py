@@ -11,17 +11,20 @@ import pytest
 
 from belljar import Policy
 from belljar.compose import LocalHost
+from belljar.engines.registry import Registry
 from belljar.service.base import SandboxRequest
 from belljar.settings import Settings
+from belljar.testing import ENGINE, part
 
 MakeHost = Callable[..., LocalHost]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What the sandboxes of these tests are."""
+    """What the sandboxes of these tests are, and where their hosts have their engine from."""
 
-    engine: str = "native"
+    engine: str
+    registry: Callable[[Settings], Registry] = Registry
     policy: Policy = field(default_factory=lambda: Policy(packages="none"))
 
     def request(self, **options: Any) -> SandboxRequest:
@@ -29,9 +32,12 @@ class Kind:
         return SandboxRequest(**{"engine": self.engine, "policy": self.policy, **options})
 
 
-@pytest.fixture(scope="module")
-def kind(native: None) -> Kind:
-    return Kind()
+@pytest.fixture(scope="module", params=[ENGINE, "native"])
+def kind(request: pytest.FixtureRequest) -> Kind:
+    if request.param == ENGINE:
+        return Kind(ENGINE, lambda settings: Registry(settings, {ENGINE: part()}))
+    request.getfixturevalue("native")
+    return Kind("native")
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +49,7 @@ def make_host(kind: Kind, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         settings = replace(
             Settings.load(), state_dir=state_dir or tmp_path_factory.mktemp("state"), pool_size=0, reserve_size=0
         )
-        made.append(LocalHost(settings, **parts))
+        made.append(LocalHost(replace(settings, allow_degraded=kind.engine == ENGINE), registry=kind.registry, **parts))
         return made[-1]
 
     yield make

@@ -17,6 +17,7 @@ from tests import probe
 from tests.service.acts import BY_ID, WITHOUT_ID, every, of_the_contract, outcome
 from tests.service.conftest import Kind, MakeHost
 
+from belljar import compose
 from belljar.compose import LocalHost
 from belljar.durable import control_socket, durability, ledger, overview, transitions
 from belljar.errors import CheckpointRefused, SandboxClosed, SandboxMissing
@@ -245,7 +246,7 @@ def test_the_control_socket_closes_and_shows_nothing_of_another_owner(world: Wor
 
 
 def test_an_operator_finds_and_closes_by_id_within_one_owner(world: World):
-    with overview.overview(world.here.settings) as seen:
+    with compose.overview(world.here.settings) as seen:
         for stranger in STRANGERS:
             assert seen.sandboxes(stranger, closed=True) == []
             for name in (*world.ids.values(), str(uuid.uuid4())):

@@ -142,7 +142,9 @@ class Session:
             return await self._packages.add(requirements)
 
     def answer_call(self, reply: Reply) -> None:
-        """Send the answer to a call of the run that is on. A reply that no call waits for is dropped inside."""
+        """Send the answer to a call of the run that is on. Between runs no call waits, and a reply is dropped."""
+        if self._stop is None:
+            return
         message: dict[str, Any] = {"type": "reply", "call_id": reply.call_id}
         if reply.error is None:
             message["value"] = reply.value
