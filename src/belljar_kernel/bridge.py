@@ -10,8 +10,8 @@ import sys
 
 import belljar_kernel
 from belljar_kernel import codec, offline, reseed, waiting
+from belljar_kernel.codec import LARGEST_FRAME
 from belljar_kernel.configuration import rehearse
-from belljar_kernel.entry import LARGEST_FRAME
 from belljar_kernel.kernel import Kernel
 from belljar_kernel.mail import mail
 from belljar_kernel.streams import DescriptorStreams
@@ -42,7 +42,8 @@ def prepare(science: bool | None = None) -> None:
     if science:
         _draw()
     _kernel = Kernel(DescriptorStreams())
-    mail.denials, mail.interrupts, mail.send = _kernel.denials, _kernel.interrupts, _kernel.send
+    mail.denials, mail.calls = _kernel.denials, _kernel.calls
+    _kernel.calls.connect(mail)
     _kernel.watch(offline.patches())
     _kernel.watch_imports()
     if science is not None:
@@ -65,7 +66,7 @@ def start(send: Callable[[str], None], wait: Callable[[float, bool], bool], take
     _send = send
     _tidy_path()
     mail.connect(take)
-    waiting.connect(wait, mail)
+    waiting.connect(wait, _kernel.calls)
     reseed.after_fork()
     importlib.invalidate_caches()
     _kernel.interrupts.install()

@@ -14,8 +14,7 @@ MAX_FRAME = 32 << 20
 MAX_DEPTH = 100
 MAX_PARTS = 2_000_000  # a list of nothing is two bytes in a frame, and dozens here
 EVENT_TYPES = frozenset({
-    "walls", "hello", "stdout", "stderr", "result", "state", "denial", "done", "ended", "file", "left", "fetch",
-    "fetch_body", "fetch_taken", "fetch_close", "mount",
+    "walls", "hello", "stdout", "stderr", "result", "state", "denial", "done", "ended", "file", "left", "call",
 })  # fmt: skip
 _HEADER = struct.Struct(">I")
 _STRING = re.compile(rb'"[^"]*"')

@@ -79,7 +79,7 @@ class Exchange:
         elif event["type"] == "done":
             self.open_id = 0
             self._answer(event)
-        elif event["type"] in ("stdout", "stderr", "result", "state", "denial"):
+        elif event["type"] in ("stdout", "stderr", "result", "state", "denial", "call"):
             self.on_event(event)
         else:
             raise BrokenProtocol(f"an unexpected {event['type']}")

@@ -1,39 +1,36 @@
-"""The mounts of a sandbox that can mount nothing itself: it asks, one question at a time, and we look for it."""
+"""The mounts of a sandbox that can mount nothing itself: it calls, one thing at a time, and we look for it."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import struct
-from collections.abc import Callable
+import base64
+from typing import Any
 
-from belljar.engines.base import Event
 from belljar.engines.channel import BrokenProtocol
 from belljar.engines.wasm.folders import Folders
+from belljar.engines.wasm.replies import Replies
 
-ANSWER = b"A"  # as Fetches has its own kinds of messages
-MOST_QUESTIONS = 1 << 30
+MOUNT_ACTS = frozenset({"look", "list", "more", "open", "size", "read", "close"})
 
 
 class Mounts:
-    """Takes a sandbox's questions, which are untrusted, and answers them off the loop."""
+    """Takes a sandbox's calls about its mounts, which are untrusted, and answers them off the loop."""
 
-    def __init__(self, folders: Folders, write: Callable[[bytes], None]) -> None:
-        self._write = write
+    def __init__(self, folders: Folders, replies: Replies) -> None:
+        self._replies = replies
         self._folders = folders
         self._work: asyncio.Task[None] | None = None
         self._is_over = False
 
-    def take(self, question: Event) -> None:
-        """A question; its answer follows.
+    def take(self, act: str, call_id: int, args: dict[str, Any]) -> None:
+        """A call; its reply follows.
 
         Raises:
-            BrokenProtocol: when the last one has no answer yet, or it is none.
+            BrokenProtocol: when the last one has no reply yet.
         """
-        number = question.get("number")
-        if self._work is not None or type(number) is not int or not 0 <= number < MOST_QUESTIONS:
-            raise BrokenProtocol("a question out of turn")
-        self._work = asyncio.get_running_loop().create_task(self._answer(number, question))
+        if self._work is not None:
+            raise BrokenProtocol("a call about mounts before the last one was answered")
+        self._work = asyncio.get_running_loop().create_task(self._answer(act, call_id, args))
 
     def end(self) -> None:
         """Let go of every folder and file, as soon as nobody works with them."""
@@ -41,12 +38,16 @@ class Mounts:
         if self._work is None:
             self._folders.close()
 
-    async def _answer(self, number: int, question: Event) -> None:
-        head, data = await asyncio.to_thread(self._folders.answer, question)
+    async def _answer(self, act: str, call_id: int, args: dict[str, Any]) -> None:
+        value = await asyncio.to_thread(self._looked, act, args)
         self._work = None
         if self._is_over:
             self._folders.close()
-            return
-        text = json.dumps(head).encode("ascii")
-        body = ANSWER + struct.pack(">II", number, len(text)) + text + data
-        self._write(struct.pack(">I", len(body)) + body)
+        elif "failure" in value:
+            self._replies.fail(call_id, value["failure"], f"the mount call {act!r} failed")
+        else:
+            self._replies.reply(call_id, value)
+
+    def _looked(self, act: str, args: dict[str, Any]) -> dict[str, Any]:
+        head, data = self._folders.answer({**args, "act": act})
+        return head if act != "read" or "failure" in head else {"data": base64.b64encode(data).decode("ascii")}
