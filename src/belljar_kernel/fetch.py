@@ -130,7 +130,8 @@ class Fetch:
         self._is_over = told["end"]
         if not self._is_over:
             self._ask("read")
-        return base64.b64decode(told["data"])
+        data: bytes = told["data"]
+        return data
 
     def whole(self) -> Steps[bytes]:
         """The rest of the body."""

@@ -34,7 +34,11 @@ class Mail:
         """The replies that have come."""
         replies = []
         while (message := self._take()) is not None:
-            replies.append(codec.decode(message.to_bytes()))
+            text, line, data = message.to_bytes().partition(b"\n")  # bytes come as they are, in a line of their own
+            reply = codec.decode(text)
+            if line:
+                reply["value"]["data"] = data
+            replies.append(reply)
         return replies
 
     def wait(self, seconds: float) -> None:

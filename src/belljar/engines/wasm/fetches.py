@@ -170,7 +170,7 @@ class _Fetch:
         for step, call_id in [*self._asked.items()]:
             if (value := self._outcome(step)) is not None:
                 del self._asked[step]
-                self._replies.reply(call_id, value)
+                self._replies.reply(call_id, value, value.pop("data", None))
                 if value.get("end"):
                     self._on_end()
             elif self._failure is not None:
@@ -191,7 +191,7 @@ class _Fetch:
         piece = bytes(self._read[:PIECE_BYTES])
         del self._read[:PIECE_BYTES]
         self._has_room.set()
-        return {"data": base64.b64encode(piece).decode("ascii"), "end": self._is_read and not self._read}
+        return {"data": piece, "end": self._is_read and not self._read}
 
     async def _until_read(self, patience: asyncio.Timeout) -> None:
         """Return when there is room for more."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 from typing import Any
 
 from belljar.engines.channel import BrokenProtocol
@@ -39,15 +38,11 @@ class Mounts:
             self._folders.close()
 
     async def _answer(self, act: str, call_id: int, args: dict[str, Any]) -> None:
-        value = await asyncio.to_thread(self._looked, act, args)
+        head, data = await asyncio.to_thread(self._folders.answer, {**args, "act": act})
         self._work = None
         if self._is_over:
             self._folders.close()
-        elif "failure" in value:
-            self._replies.fail(call_id, value["failure"], f"the mount call {act!r} failed")
+        elif "failure" in head:
+            self._replies.fail(call_id, head["failure"], f"the mount call {act!r} failed")
         else:
-            self._replies.reply(call_id, value)
-
-    def _looked(self, act: str, args: dict[str, Any]) -> dict[str, Any]:
-        head, data = self._folders.answer({**args, "act": act})
-        return head if act != "read" or "failure" in head else {"data": base64.b64encode(data).decode("ascii")}
+            self._replies.reply(call_id, head, data if act == "read" else None)

@@ -3,9 +3,10 @@
  * Their numbers are below zero, as Python's are above. Made of what was there before any user code.
  */
 import { send } from "./channel.ts";
+import { subarray } from "./genuine.ts";
 import type { Mailbox } from "./mailbox.ts";
 
-const PATIENCE_S = 60;
+const PATIENCE_S = 60, NEWLINE = 10;
 
 export type Arguments = Record<string, string | number>;
 
@@ -28,8 +29,17 @@ export function caller(mail: Mailbox, openRequest: () => number): (name: string,
     while (true) {
       const message = mail.takeOwn(PATIENCE_S);
       if (!message) return undefined;
-      const reply = parse(decode(message)) as Reply & { call_id: number };
+      const reply = understood(message);
       if (reply.call_id === number) return reply; // any other came too late
     }
   };
+}
+
+/** The JSON of a reply, and the bytes in a line after it as `data` of its value. */
+function understood(message: Uint8Array): Reply & { call_id: number } {
+  let end = 0;
+  while (end < message.length && message[end] !== NEWLINE) end++;
+  const reply = parse(decode(subarray(message, 0, end)));
+  if (end < message.length) reply.value.data = subarray(message, end + 1);
+  return reply;
 }

@@ -11,5 +11,3 @@ export const subarray = bound(Uint8Array.prototype.subarray) as (
   start: number,
   end?: number,
 ) => Uint8Array;
-
-export const fromBase64 = Uint8Array.fromBase64.bind(Uint8Array);

@@ -3,7 +3,7 @@
  * come as links, and lead wherever they lead in here. It lives on after user code has patched the built-ins of JavaScript.
  */
 import type { FileNode, FileSystem, Stream } from "./emscripten.ts";
-import { bound, fromBase64, set, subarray } from "./genuine.ts";
+import { bound, set, subarray } from "./genuine.ts";
 import type { Arguments, Reply } from "./calls.ts";
 import { attributesOf, readOnly } from "./readonly.ts";
 
@@ -102,7 +102,7 @@ export function mountFolders(fs: FileSystem, places: string[], call: Call): void
       attributes(stream.node as MountNode, facts("size", { handle: stream.file.handle })),
     read({ file }: MountStream, buffer: Uint8Array, at: number, length: number, position: number): number {
       if (position < file.at || position >= file.at + file.block.length) {
-        file.block = fromBase64(asked("read", { handle: file.handle, offset: position, size: BLOCK }).data);
+        file.block = asked("read", { handle: file.handle, offset: position, size: BLOCK }).data;
         file.at = position;
       }
       const start = position - file.at, count = min(length, file.block.length - start);
