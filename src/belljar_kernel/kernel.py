@@ -112,6 +112,10 @@ class Kernel:
             return self._state().save(request, answer)
         if kind == "load":
             return self._state().load(request)
+        if type(kind) is str and kind.startswith("file_"):
+            from belljar_kernel import workspace
+
+            return workspace.answer(self.workspace, request)
         raise ValueError(f"unknown request {kind!r:.100}")
 
     def _state(self) -> State:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from belljar.engines.base import ignore
-from belljar.engines.channel import BrokenProtocol, encode
+from belljar.engines.transport.frames import BrokenProtocol, encode
 from belljar.engines.wasm.folders import MOST_BYTES, MOST_FILES, Folders
 from belljar.engines.wasm.mounts import Mounts
 from belljar.engines.wasm.python import PythonExchange

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import threading
 
-from belljar.engines.native.link import Link
+from belljar.engines.transport.link import Link
 
 REQUEST = {"type": "run", "code": "x" * 5_000_000}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from belljar.engines.native.removal import MOST_LEVELS, remove
+from belljar_kernel.removal import MOST_LEVELS, remove
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.reliability.traces import eventually, traces
 
 from belljar import Limits, Policy, StartFailed, compose
 from belljar.engines.base import KernelProcess, Spec
-from belljar.engines.native.link import Link
+from belljar.engines.transport.link import Link
 from belljar.settings import Settings
 
 BARE = Policy(packages="none")

@@ -8,7 +8,7 @@ import tracemalloc
 
 import pytest
 
-from belljar.engines.channel import MAX_FRAME, BrokenProtocol, FrameReader, decode
+from belljar.engines.transport.frames import MAX_FRAME, BrokenProtocol, FrameReader, decode
 from belljar.execution import Execution
 from belljar.host.overflow import Overflow
 from belljar.host.recorder import RESULTS_BYTES, Recorder

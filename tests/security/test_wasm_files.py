@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 
 from belljar.engines.base import Event
+from belljar.engines.kernel_workspace import KernelWorkspace
 from belljar.engines.wasm.leaving import Leaving
-from belljar.engines.wasm.workspace import MemoryWorkspace
 from belljar.errors import FileError
 
 HOSTILE: list[Any] = [None, True, 5, -1, 10**400, 1.5, "x", "=", "\ud800", [], [[]], {}, {"a": 1}, [None] * 4]
 
 
-def workspace(answer: Event) -> MemoryWorkspace:
+def workspace(answer: Event) -> KernelWorkspace:
     async def ask(_: dict[str, Any]) -> Event:
         return answer
 
-    return MemoryWorkspace(ask)
+    return KernelWorkspace(ask)
 
 
 def frame(event: Event) -> bytes:

@@ -17,7 +17,7 @@ from belljar import Limits, Policy
 from belljar.egress.caps import Caps
 from belljar.egress.server import Egress
 from belljar.engines.base import Spec
-from belljar.engines.channel import BrokenProtocol
+from belljar.engines.transport.frames import BrokenProtocol
 from belljar.engines.wasm.engine import WasmEngine
 from belljar.engines.wasm.fetches import LEAST_BYTES, MOST_OPEN, MOST_UNSENT, WINDOW_BYTES, Fetches
 from belljar.engines.wasm.process import WasmProcess

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from belljar.engines.base import Event, Spec, ignore
 from belljar.engines.native.keeper import Keeper
-from belljar.engines.native.link import Link
-from belljar.engines.native.process import NativeProcess, check_hello, new_link
+from belljar.engines.native.link import JailedLink
+from belljar.engines.native.process import NativeProcess
 from belljar.engines.options import CannotFork
 from belljar.errors import StartFailed
 from belljar_jail.beneath import GENERATIONS, root_of
@@ -112,7 +112,7 @@ async def _pass(
     knocking: asyncio.Future[Event],
 ) -> list[str]:
     with contextlib.ExitStack() as theirs:
-        kernel = fork.kernel = new_link(theirs)
+        kernel = fork.kernel = JailedLink.make(theirs)
         joins = fork.group.joins if fork.group else []
         entering = asyncio.ensure_future(_admission(parent, doorkeeper, way_in, kernel, joins))
         try:
@@ -121,7 +121,8 @@ async def _pass(
             _adopt(parent, fork, kernel, _settled(fork, kernel.pidfd, way_in))
             doorkeeper.release()
             left = _left(await knocking)
-            await asyncio.wait((kernel.hello, kernel.ended), return_when=asyncio.FIRST_COMPLETED)
+            if not await kernel.came_up():
+                raise StartFailed("the fork ended before it could answer")
         except BaseException:
             doorkeeper.shut()
             entering.cancel()
@@ -129,15 +130,12 @@ async def _pass(
             if isinstance(entered, int):
                 kernel.pidfd = entered  # to be closed with the rest
             raise
-    if not kernel.hello.done():
-        raise StartFailed("the fork ended before it could answer")
-    check_hello(kernel.hello.result())
     fork.doorkeeper = doorkeeper
     return left
 
 
 async def _admission(
-    parent: NativeProcess, doorkeeper: Keeper, way_in: Sequence[int], kernel: Link, joins: list[int]
+    parent: NativeProcess, doorkeeper: Keeper, way_in: Sequence[int], kernel: JailedLink, joins: list[int]
 ) -> int:
     assert parent.keeper is not None
     place = os.stat(f"/proc/{_pid_of(parent.keeper.pidfd)}/ns/pid").st_ino
@@ -194,7 +192,7 @@ def is_shared(row: bytes, mounted: Iterable[str] = ()) -> bool:
     return mode[1:2] == b"w" or not path.startswith(only_read)
 
 
-def _adopt(parent: NativeProcess, fork: NativeProcess, kernel: Link, pids: list[int]) -> None:
+def _adopt(parent: NativeProcess, fork: NativeProcess, kernel: JailedLink, pids: list[int]) -> None:
     assert parent.keeper is not None
     assert fork.keeper is not None
     *_, pid_in_parent, kernel.pid_inside = pids

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
-import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -19,14 +17,14 @@ from belljar.engines.native.cgroups import Group
 from belljar.engines.native.descriptors import has_ended
 from belljar.engines.native.jail import START_TIMEOUT_S, Jail, Zygote
 from belljar.engines.native.keeper import KILL_TIMEOUT_S, Keeper, disk_order
-from belljar.engines.native.link import Link
+from belljar.engines.native.link import JailedLink
 from belljar.engines.native.workspace import DescriptorWorkspace
 from belljar.engines.setup import configuration
+from belljar.engines.transport.exchange import exit_facts
 from belljar.errors import SandboxClosed, StartFailed
 from belljar.limits import Limits
 from belljar.packages.environment import Environment
 from belljar.policy import Policy
-from belljar_kernel import PROTOCOL, digest
 
 FindJail = Callable[[], Awaitable[Jail]]
 
@@ -51,9 +49,8 @@ class NativeProcess:
         self.keeper = home if isinstance(home, Keeper) else None
         self.group = home.group if isinstance(home, Keeper) else home
         self.degraded = degraded
-        self.kernel: Link | None = None
+        self.kernel: JailedLink | None = None
         self.exit: asyncio.Future[Exit] | None = None
-        self._request_ids = 0
         self._starting = asyncio.Lock()
         self._oom_kills = 0
         self._closing: asyncio.Task[None] | None = None
@@ -98,26 +95,14 @@ class NativeProcess:
         kernel = self._open_kernel()
         if kernel is None or self.exit is None:
             raise KernelExited(await self._exit_facts())
-        self._request_ids += 1
         self._oom_kills = self.group.out_of_memory_kills() if self.group else 0
-        is_fresh = await self._refreshing() if self.spec.policy.mounts and request["type"] == "run" else None
+        if not self.spec.policy.mounts or request["type"] != "run":
+            return await kernel.request(request, on_event, self._end_kernel)
+        refreshing = await self._refreshing()
         try:
-            done = await kernel.ask(self._request_ids, request, on_event)
-            if done is None:
-                await self.kill()  # whatever the kernel left running, and the kernel itself when it broke the protocol
-                kernel.drain()
-                raise KernelExited(await self._exit_facts())
-        except asyncio.CancelledError:
-            kernel.abandon()
-            raise
-        except BaseException:
-            kernel.on_event = None
-            raise
+            return await kernel.request(request, on_event, self._end_kernel)
         finally:
-            if is_fresh is not None:
-                is_fresh.cancel()
-        kernel.on_event = None
-        return done
+            refreshing.cancel()
 
     def send(self, message: dict[str, Any]) -> None:
         """Send a message that has no answer."""
@@ -126,18 +111,18 @@ class NativeProcess:
 
     async def idle(self) -> None:
         """Return when no Request is open."""
-        if self.kernel is not None and self.kernel.done is not None:
-            await asyncio.wait((self.kernel.done,))
+        if self.kernel is not None:
+            await self.kernel.idle()
 
     async def interrupt(self) -> None:
         """SIGINT to the kernel, SIGKILL to everything else in the sandbox."""
-        self._signal_kernel(signal.SIGINT)
+        self._signal(signal.SIGINT)
         if self.keeper is not None:
             await self.keeper.kill(spare_kernel=True)
 
     async def kill(self) -> None:
         """SIGKILL to everything but the keeper; returns when that is done, so that no later kernel is hit."""
-        self._signal_kernel(signal.SIGKILL)
+        self._signal(signal.SIGKILL)
         if self.keeper is not None:
             await self.keeper.kill(spare_kernel=False)
         if self.exit is not None:
@@ -266,9 +251,8 @@ class NativeProcess:
         said: list[str] = []
         limits, mounts = self.spec.limits, self.spec.policy.mounts
         with contextlib.ExitStack() as theirs:
-            kernel = self.kernel = new_link(theirs)
-            self._request_ids += 1
-            answer = kernel.ask(self._request_ids, first, ignore)  # the kernel finds it as soon as it reads
+            kernel = self.kernel = JailedLink.make(theirs)
+            answer = kernel.ask(first, ignore)  # the kernel finds it as soon as it reads
             kernel.on_event = lambda event: said.append(event.get("text", ""))
             joins = self.group.joins if self.group else []
             without = [name for name in self.degraded if name in ("landlock", "seccomp")]
@@ -279,20 +263,16 @@ class NativeProcess:
         kernel.pidfd = made.pidfd()
         self.exit = made.exit
         self.exit.add_done_callback(lambda _: kernel.end(None))
-        await asyncio.wait((kernel.hello, kernel.ended), return_when=asyncio.FIRST_COMPLETED)
-        if not kernel.hello.done():
-            why = "".join(said)[-500:] or kernel.ended.result() or "it ended"
-            raise StartFailed(f"the kernel did not come up: {why}")
+        if not await kernel.came_up():
+            raise StartFailed(f"the kernel did not come up: {''.join(said)[-500:] or kernel.broken or 'it ended'}")
         kernel.on_event = ignore  # what it says from here on may be much
-        check_hello(kernel.hello.result())
         if kernel.pid_inside is None:
             raise StartFailed("the kernel did not say that its walls are closed")
         keeper.introduce(kernel.pid_inside, kernel.listeners)
         kernel.close_listeners()
         self.doorkeeper = keeper
         if await answer is None:
-            await self.kill()  # it may have broken the protocol, and live
-            raise exits.in_set_up(await self._exit_facts(), limits)
+            raise exits.in_set_up(await self._end_kernel(), limits)
         kernel.on_event = None
 
     def open_doorway(self) -> None:
@@ -322,33 +302,32 @@ class NativeProcess:
                 raise
         return asyncio.get_running_loop().create_task(refresh())
 
-    def _open_kernel(self) -> Link | None:
+    def _open_kernel(self) -> JailedLink | None:
         """The kernel, unless its end is known already."""
         kernel = self.kernel
         if self._closing is not None or kernel is None or kernel.ended.done():
             return None
         return kernel if self.exit is None or not self.exit.done() else None
 
-    def _signal_kernel(self, number: signal.Signals) -> None:
-        if self.kernel is not None and self.kernel.pidfd >= 0:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self.kernel.pidfd, number)
+    def _signal(self, number: signal.Signals) -> None:
+        if self.kernel is not None:
+            self.kernel.signal(number)
 
     def _drop_kernel(self) -> None:
         if self.kernel is not None:
             self.kernel.close()
             self.kernel = None
 
+    async def _end_kernel(self) -> Exit:
+        """End whatever a kernel that gave no answer left running, itself when it broke the protocol; how it ended."""
+        await self.kill()
+        return await self._exit_facts()
+
     async def _exit_facts(self) -> Exit:
         """How the kernel ended, from whoever knows it: the zygote for the status, the cgroup for the cause."""
-        if self.exit is None:
-            return Exit(broken="it never started")
-        await asyncio.wait((self.exit,), timeout=KILL_TIMEOUT_S)
-        facts = self.exit.result() if self.exit.done() else Exit(broken="it stopped answering")
-        said = self.kernel.ended.result() if self.kernel and self.kernel.ended.done() else None
+        facts = await exit_facts(self.exit, self.kernel)
         kills = self.group.out_of_memory_kills() if self.group and self.group.joins else 0
-        oom = kills > self._oom_kills and facts.signal == signal.SIGKILL
-        return Exit(facts.code, facts.signal, oom, said or facts.broken)
+        return replace(facts, out_of_memory=kills > self._oom_kills and facts.signal == signal.SIGKILL)
 
 
 def may_have(policy: Policy, degraded: Sequence[str]) -> bool:
@@ -365,26 +344,3 @@ def rlimits(limits: Limits) -> dict[str, int]:
         "RLIMIT_MEMLOCK": 1 << 16,
         "RLIMIT_MSGQUEUE": 0,
     }
-
-
-def new_link(theirs: contextlib.ExitStack) -> Link:
-    """A channel and two pipes; the ends for the kernel are closed with the stack, ours if one cannot be made."""
-    with contextlib.ExitStack() as failed:
-        ours, channel = socket.socketpair()
-        failed.callback(ours.close)
-        theirs.callback(channel.close)
-        streams, ends = {}, [channel.fileno()]
-        for name in ("stdout", "stderr"):
-            reader, writer = os.pipe2(os.O_CLOEXEC)
-            failed.callback(os.close, reader)
-            theirs.callback(os.close, writer)
-            streams[name] = reader
-            ends.append(writer)
-        link = Link(ours, streams, ends)
-        failed.pop_all()
-    return link
-
-
-def check_hello(hello: Event) -> None:
-    if hello.get("protocol") != PROTOCOL or hello.get("digest") != digest():
-        raise StartFailed("the kernel inside is not the one that this Belljar brought; clear the cache folder")

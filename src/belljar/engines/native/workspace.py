@@ -13,11 +13,11 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from typing import TypeVar
 
 from belljar.engines.native.pulling import Pulled
-from belljar.engines.native.removal import remove
 from belljar.entry import Entry, EntryType, Listing
 from belljar.errors import DiskFull, FileError, FileMissing, FileTooLarge, PathRefused, SandboxClosed
 from belljar_jail import linux
 from belljar_kernel.files import UNFINISHED, is_unfinished
+from belljar_kernel.removal import remove
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from belljar.engines.base import Event
-from belljar.engines.channel import BrokenProtocol
+from belljar.engines.transport.frames import BrokenProtocol
 from belljar.engines.wasm.fetches import FETCH_STEPS, Fetches
 from belljar.engines.wasm.mounts import MOUNT_ACTS, Mounts
 

@@ -7,7 +7,7 @@ import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from belljar.engines.channel import BrokenProtocol
+from belljar.engines.transport.frames import BrokenProtocol
 from belljar.engines.wasm.replies import Replies
 from belljar.errors import SandboxError
 

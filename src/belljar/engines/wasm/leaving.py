@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from belljar.engines.base import Event
-from belljar.engines.channel import BrokenProtocol, FrameReader
+from belljar.engines.transport.frames import BrokenProtocol, FrameReader
 
 END_TIMEOUT_S = 3  # until Python has ended
 HAND_OVER_TIMEOUT_S = 30  # until the files are here

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from belljar.engines.channel import BrokenProtocol
+from belljar.engines.transport.frames import BrokenProtocol
 from belljar.engines.wasm.folders import Folders
 from belljar.engines.wasm.replies import Replies
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from belljar.egress.network import Network
 from belljar.engines import exits
 from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, Spec, ignore
-from belljar.engines.channel import encode
+from belljar.engines.kernel_workspace import KernelWorkspace
 from belljar.engines.setup import configuration
 from belljar.engines.wasm.builtins import Builtins
 from belljar.engines.wasm.fetches import Fetches
@@ -31,10 +31,8 @@ from belljar.engines.wasm.mounts import Mounts
 from belljar.engines.wasm.python import PythonExchange
 from belljar.engines.wasm.replies import Replies
 from belljar.engines.wasm.runner import OnOutput, Runner
-from belljar.engines.wasm.workspace import MemoryWorkspace
 from belljar.errors import FileError, SandboxClosed, StartFailed
 from belljar.packages.environment import Environment
-from belljar_kernel import PROTOCOL, digest
 
 if TYPE_CHECKING:
     from belljar.egress.server import Egress
@@ -58,7 +56,7 @@ class WasmProcess:
         self.spec = spec
         self.network = Network(spec.policy.network, MOST_CONNECTIONS)
         self._folders: Folders | None = None  # held from the start: they may be moved
-        self.workspace = MemoryWorkspace(self._ask)
+        self.workspace = KernelWorkspace(self._ask)
         self._launch = launch
         self._runner: Runner | None = None
         self._exchange: PythonExchange | None = None
@@ -67,7 +65,6 @@ class WasmProcess:
         self._closing: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
         self._starting = asyncio.Lock()
-        self._request_ids = 0
         self._before = Sample(0.0, 0)  # what processes that were replaced had used
         self._files: list[Restore] | None = []  # for the next process, until it has them all; None when they are lost
         self._has_files = False  # whether the process that is there has them all
@@ -123,8 +120,8 @@ class WasmProcess:
 
     def send(self, message: dict[str, Any]) -> None:
         """Send a message that has no answer."""
-        if self.alive and self._runner is not None:
-            self._runner.write(encode(message))
+        if self.alive and self._exchange is not None:
+            self._exchange.send(message)
 
     async def idle(self) -> None:
         """Return when no Request is open, and none waits for its turn."""
@@ -133,8 +130,8 @@ class WasmProcess:
 
     async def interrupt(self) -> None:
         """Raise KeyboardInterrupt in the running code; there are no other processes."""
-        if self._runner is not None:
-            self._runner.write(encode({"type": "interrupt"}))
+        if self._exchange is not None:
+            self._exchange.send({"type": "interrupt"})
 
     async def kill(self) -> None:
         """End Python, whatever it is doing. Its process goes on for a moment, to hand over the files."""
@@ -220,17 +217,15 @@ class WasmProcess:
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 runner = self._runner = await self._launch(self.spec, self._take)
+                exchange.write = runner.write
                 runner.exit.add_done_callback(lambda _: exchange.end(None))
-                await asyncio.wait((exchange.hello, exchange.ended), return_when=asyncio.FIRST_COMPLETED)
+                came_up = await exchange.came_up()
         except TimeoutError:
             raise StartFailed(f"the sandbox was not up after {START_TIMEOUT_S} s; is the machine overloaded?") from None
-        if not exchange.hello.done():
+        if not came_up:
             await runner.kill()  # all that it wrote has been read then
-            said = runner.said() or exchange.ended.result() or "it ended"
+            said = runner.said() or exchange.broken or "it ended"
             raise StartFailed(f"the WebAssembly sandbox did not come up: {said}")
-        hello = exchange.hello.result()
-        if hello.get("protocol") != PROTOCOL or hello.get("digest") != digest():
-            raise StartFailed("the kernel inside is not the one that this Belljar brought; clear the cache folder")
         exchange.ended.add_done_callback(lambda _: self._on_end(runner, exchange))
         replies = Replies(runner, exchange.end)
         mounts = Mounts(self._folders.again(), replies) if self._folders is not None else None
@@ -284,7 +279,7 @@ class WasmProcess:
             if runner.exit.done():
                 leaving.give_up()
             runner.exit.add_done_callback(lambda _: leaving.give_up())
-            runner.write(encode({"type": "leave", "marker": leaving.marker.hex()}))
+            exchange.send({"type": "leave", "marker": leaving.marker.hex()})
             self._ending = asyncio.get_running_loop().create_task(self._take_over(runner, leaving))
         return self._leaving
 
@@ -326,26 +321,14 @@ class WasmProcess:
             self._exchange.take(data)
 
     async def _answered(self) -> None:
-        if self._exchange is not None and self._exchange.done is not None:
-            await asyncio.wait((self._exchange.done,))
+        if self._exchange is not None:
+            await self._exchange.idle()
 
     async def _exchange_with(self, request: dict[str, Any], on_event: OnEvent) -> Event:
-        exchange, runner = self._exchange, self._runner
-        if exchange is None or runner is None:
+        exchange = self._exchange
+        if exchange is None or self._runner is None:
             raise SandboxClosed("this sandbox was closed; make a new one")
-        self._request_ids += 1
-        waiter = exchange.open(self._request_ids, on_event)
-        runner.write(encode({**request, "id": self._request_ids}))
-        try:
-            done = await waiter
-        except asyncio.CancelledError:
-            exchange.abandon()
-            raise
-        if done is None:
-            await self.kill()
-            raise KernelExited(await self._exit_facts())
-        exchange.on_event = None
-        return done
+        return await exchange.request(request, on_event, self._end_python)
 
     async def _ask(self, request: dict[str, Any]) -> Event:
         """About files: they can be asked for between the end of one Python and the start of the next."""
@@ -372,11 +355,15 @@ class WasmProcess:
             await asyncio.shield(self._ending)
         return None if self._files is None else listing(self._files)
 
+    async def _end_python(self) -> Exit:
+        """End a Python that gave no answer; how it ended."""
+        await self.kill()
+        return await self._exit_facts()
+
     async def _exit_facts(self) -> Exit:
         runner, exchange = self._runner, self._exchange
         if runner is None or exchange is None:
             return Exit(broken="it was closed")
-        said = exchange.ended.result() if exchange.ended.done() else None
         if exchange.code is not None:  # it ended by itself; what ends the process then is us
             facts = Exit(code=exchange.code)
         elif runner.exit.done():
@@ -384,8 +371,8 @@ class WasmProcess:
         else:
             facts = Exit(signal=signal.SIGKILL)  # by our own hand: its process only hands over the files
         if facts.code is not None and 0 < facts.code - exits.SIGNAL_BASE <= LAST_SIGNAL:  # WebAssembly has no other way
-            facts = Exit(signal=facts.code - exits.SIGNAL_BASE)
-        return Exit(facts.code, facts.signal, facts.out_of_memory, said or facts.broken)
+            facts = replace(facts, code=None, signal=facts.code - exits.SIGNAL_BASE)
+        return replace(facts, broken=exchange.broken or facts.broken)
 
 
 def _added(before: Sample, now: Sample) -> Sample:

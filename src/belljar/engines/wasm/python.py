@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from belljar.engines.base import Event, OnEvent
-from belljar.engines.exchange import Exchange
+from belljar.engines.transport.exchange import Exchange
 from belljar.engines.wasm.builtins import is_builtin
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from belljar.engines.base import Event
-from belljar.engines.channel import BrokenProtocol, FrameReader, encode
+from belljar.engines.transport.frames import BrokenProtocol, FrameReader, encode
 from belljar.engines.wasm.deno import ENVIRONMENT, sandbox_command
 from belljar.engines.wasm.split import CALLS
 from belljar.errors import StartFailed

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from belljar.engines.channel import encode
+from belljar.engines.transport.frames import encode
 from belljar.engines.wasm.runner import Runner
 
 MOST_UNSENT = 48 << 20  # to a process that does not read

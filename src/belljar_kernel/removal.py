@@ -1,4 +1,4 @@
-"""Folders of a sandbox deleted from outside: by descriptor, through no link, and however deep the code made them."""
+"""Folders of a sandbox deleted: by descriptor, through no link, and however deep the code made them."""
 
 from __future__ import annotations
 

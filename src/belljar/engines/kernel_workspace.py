@@ -1,4 +1,4 @@
-"""The files of a wasm sandbox. They live in its memory, so the program inside answers for them, between runs."""
+"""The files of a sandbox whose inside answers for them, between runs, by the `file_*` Requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BAD_PARTS = ("", ".", "..")
 Ask = Callable[[dict[str, Any]], Awaitable[Event]]
 
 
-class MemoryWorkspace:
+class KernelWorkspace:
     """Files by way of requests. What comes back is untrusted."""
 
     def __init__(self, ask: Ask) -> None:
@@ -145,7 +145,7 @@ def _spoken(path: str, failure: object, answer: Event) -> FileError:
         case "large":
             return FileTooLarge(f"{path!r} has more bytes than are read at once")
         case "deep":
-            return PathRefused(f"{path[:80]!r} is too deep, or too long; a sandbox of this engine has 128 levels")
+            return PathRefused(f"{path[:80]!r} is too deep, or too long, for this engine")
         case "many":
             return FileError("the folder has more entries than are listed at once; list a smaller one")
     return FileError(f"{path!r}: {str(answer.get('detail'))[:200]}")

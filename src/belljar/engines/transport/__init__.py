@@ -1,0 +1,1 @@
+"""How a host speaks with a kernel: `frames`, one Request at a time (`exchange`), and descriptors (`link`)."""
