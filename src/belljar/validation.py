@@ -18,6 +18,8 @@ WORKSPACE = "/workspace"
 MAX_CODE_BYTES = 8 << 20
 MAX_TEXT_BYTES = 8 << 20
 MAX_NAME_CHARS = 1000
+MAX_TOOLS, MAX_TOOL_CHARS = 256, 100
+MAX_REPLY_BYTES, MAX_REPLY_DEPTH = 1 << 20, 90
 MAX_PATH_BYTES, MAX_NAME_BYTES = 4096, 255
 
 T = TypeVar("T")
@@ -65,6 +67,39 @@ def check_name(what: str, given: object) -> Any:
     if text is not None and not is_encodable(text):
         raise InvalidRequest(f"{what} cannot be written as UTF-8: {text[:100]!r}")
     return text
+
+
+def check_tools(given: object) -> tuple[str, ...]:
+    """Names that code may call: each as a name in Python, so that none is one of an engine's own, which have a dot."""
+    if not isinstance(given, (tuple, list)):
+        raise InvalidRequest(f"tools must be a list of names, not {type(given).__name__}")
+    if len(given) > MAX_TOOLS:
+        raise InvalidRequest(f"tools has {len(given):,} names; a sandbox may have {MAX_TOOLS}")
+    for name in given:
+        if not isinstance(name, str) or not name.isidentifier() or len(name) > MAX_TOOL_CHARS:
+            raise InvalidRequest(
+                f"tools has {str(name)[:MAX_TOOL_CHARS]!r}, which is no name that a function of Python may have; "
+                f"use letters, digits and underscores, {MAX_TOOL_CHARS} at most"
+            )
+    return tuple(dict.fromkeys(given))
+
+
+def check_reply(value: Any, error: tuple[str, str] | None) -> None:
+    """The answer to a call out of a run: plain JSON data, or the name and text of an error."""
+    if error is not None and not (len(error) == 2 and all(isinstance(text, str) for text in error)):
+        raise InvalidRequest(f"the error of a reply must be a name and a text, not {str(error)[:100]}")
+    content = check_json("the value of a reply", value) if error is None else error
+    size = len(json.dumps(content))
+    if size > MAX_REPLY_BYTES:
+        raise InvalidRequest(
+            f"a reply has {size:,} bytes as JSON; at most {MAX_REPLY_BYTES:,} are sent. Write more into a file"
+        )
+    level = [content]
+    for _ in range(MAX_REPLY_DEPTH):
+        level = [each for each in level if isinstance(each, (dict, list, tuple))]
+        level = [part for each in level for part in (each.values() if isinstance(each, dict) else each)]
+    if level:
+        raise InvalidRequest(f"the value of a reply is nested deeper than {MAX_REPLY_DEPTH} levels")
 
 
 def check_json(what: str, given: Any) -> Any:
