@@ -65,7 +65,7 @@ def start(send: Callable[[str], None], wait: Callable[[float, bool], bool], take
     assert _kernel is not None
     _send = send
     _tidy_path()
-    mail.connect(take)
+    mail.connect(take, waiting.wait_for_message)
     waiting.connect(wait, _kernel.calls)
     reseed.after_fork()
     importlib.invalidate_caches()

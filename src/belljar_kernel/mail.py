@@ -5,7 +5,7 @@ For WebAssembly.
 
 from __future__ import annotations
 
-from belljar_kernel import codec, waiting
+from belljar_kernel import codec
 from belljar_kernel.calls import Calls
 from belljar_kernel.denials import Denials
 from belljar_kernel.interrupts import Interrupts
@@ -25,10 +25,11 @@ class Mail:
         self.denials = Denials(lambda _, __: None)
         self.calls = Calls(lambda _, __: None, Interrupts())
         self._take: Callable[[], Any] = lambda: None
+        self._wait: Callable[[float], None] = lambda _: None
 
-    def connect(self, take: Callable[[], Any]) -> None:
-        """From here on `take()` gives the next message, or nothing."""
-        self._take = take
+    def connect(self, take: Callable[[], Any], wait: Callable[[float], None]) -> None:
+        """From here on `take()` gives the next message, or nothing, and `wait(seconds)` returns when there is one."""
+        self._take, self._wait = take, wait
 
     def take(self) -> list[dict[str, Any]]:
         """The replies that have come."""
@@ -43,7 +44,7 @@ class Mail:
 
     def wait(self, seconds: float) -> None:
         """Block until there is a message, or for so long."""
-        waiting.wait_for_message(seconds)
+        self._wait(seconds)
 
     def get_ready(self) -> None:
         """Nothing is needed to wait, and no other thread ends it."""
