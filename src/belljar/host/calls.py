@@ -46,15 +46,17 @@ class Calls:
         execution: Execution,
         send: Callable[[dict[str, Any]], None],
         on_call: OnCall | None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tools = tools
         self._numbers = numbers
         self._execution = execution
         self._send = send
         self._on_call = on_call
+        self._clock = clock
         self._open: dict[int, _Open] = {}
         self._count = 0
-        self._allowance, self._filled = float(BURST), time.monotonic()
+        self._allowance, self._filled = float(BURST), clock()
 
     def take(self, event: Event) -> None:
         """A call from inside: pass it on, or reply with what is wrong with it.
@@ -76,7 +78,7 @@ class Calls:
             row["status"] = "error"
             self._send({"type": "reply", "call_id": number, "error": {"name": REFUSED, "value": problem}})
             return
-        self._open[call_id] = _Open(number, time.monotonic(), row)
+        self._open[call_id] = _Open(number, self._clock(), row)
         call: events.Call = {"type": "call", "call_id": call_id, "name": name, "args": args}
         if delay := self._delay():
             asyncio.get_running_loop().call_later(delay, self._pass_on, call)
@@ -89,7 +91,7 @@ class Calls:
         if call is None:
             return
         call.row["status"] = "ok" if reply.error is None else "error"
-        call.row["wall_s"] = time.monotonic() - call.began
+        call.row["wall_s"] = self._clock() - call.began
         answer: dict[str, Any] = {"type": "reply", "call_id": call.number}
         if reply.error is None:
             answer["value"] = reply.value
@@ -100,7 +102,7 @@ class Calls:
     def end(self) -> None:
         """The run has ended, and with it every call that is open."""
         for call in self._open.values():
-            call.row["wall_s"] = time.monotonic() - call.began
+            call.row["wall_s"] = self._clock() - call.began
         self._open.clear()
 
     def _problem(self, name: str, args: dict[str, Any]) -> str | None:
@@ -128,7 +130,7 @@ class Calls:
 
     def _delay(self) -> float:
         """How long a call has to wait for its turn."""
-        now = time.monotonic()
+        now = self._clock()
         self._allowance = min(BURST, self._allowance + (now - self._filled) * PER_SECOND) - 1
         self._filled = now
         return max(0.0, -self._allowance / PER_SECOND)
