@@ -7,7 +7,7 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from belljar.background import BackgroundLoop
@@ -43,10 +43,11 @@ class LocalHost:
         store: Callable[[Settings], Store] | None = None,
         locks: Callable[[Settings], Locks] | None = None,
         now: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.settings = settings or Settings.load()
         self.background = BackgroundLoop()
-        self.host = Host(self.settings, registry(self.settings), now)
+        self.host = Host(self.settings, registry(self.settings), now, sleep)
         self.service = LocalService(self.host, self._ledger)
         self._store = store or _sqlite_store
         self._locks = locks or _file_locks

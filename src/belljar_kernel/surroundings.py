@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
+PLACE = "/workspace"  # what callers call the workspace, also where an engine has it elsewhere
+
 _environ = os.environ
 _chdir, _makedirs, _join = os.chdir, os.makedirs, os.path.join
 _IMPORTS_METADATA = sys.version_info[:2] >= (3, 12)
@@ -38,7 +40,7 @@ class Surroundings:
         self._repair_path()
         for folder in self._configured:
             _discard(folder)
-        python_path = _split(_environ.get("PYTHONPATH", ""), self.workspace)
+        python_path = self._split(_environ.get("PYTHONPATH", ""), self.workspace)
         packages = list(path)
         sys.path[0:0] = python_path
         at = next((i for i, folder in enumerate(sys.path) if _has_packages(folder)), len(sys.path))
@@ -58,11 +60,11 @@ class Surroundings:
         self._before = {name: _environ.get(name) for name in env}
         _environ.update(env)
         _apply_timezone(env)
-        folder = _join(self.workspace, cwd) if cwd else self.workspace
+        folder = self._place(cwd or "", self.workspace)
         self._repair_path()
         if self.workspace not in sys.path:
             sys.path.insert(0, self.workspace)
-        self._for_run = _split(env.get("PYTHONPATH", ""), folder)
+        self._for_run = self._split(env.get("PYTHONPATH", ""), folder)
         if cwd:
             self._for_run.insert(0, folder)
         sys.path[1:1] = self._for_run
@@ -85,6 +87,15 @@ class Surroundings:
         folders, self._for_run = self._for_run, []
         for folder in folders:
             _discard(folder)
+
+    def _split(self, python_path: str, folder: str) -> list[str]:
+        return [self._place(entry, folder) for entry in python_path.split(os.pathsep) if entry]
+
+    def _place(self, path: str, folder: str) -> str:
+        """A path from outside: by its full name beneath the workspace, wherever that lies, or beneath a folder."""
+        if path == PLACE or path.startswith(f"{PLACE}/"):
+            path, folder = path[len(PLACE) + 1 :].lstrip("/"), self.workspace
+        return _join(folder, path) if path else folder
 
     def _repair_path(self) -> None:
         if type(sys.path) is not list:
@@ -117,10 +128,6 @@ def _become(env: Mapping[str, str]) -> None:
         del _environ[name]
     _environ.update({name: value for name, value in env.items() if before.get(name) != value})
     _apply_timezone({*before, *env})
-
-
-def _split(python_path: str, folder: str) -> list[str]:
-    return [_join(folder, entry) for entry in python_path.split(os.pathsep) if entry]
 
 
 def _has_packages(folder: object) -> bool:

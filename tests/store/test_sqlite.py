@@ -16,9 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.store.rows import checkpoint, run, sandbox
 
-from belljar import Limits, Policy, StoreFailed
-from belljar.store.base import CheckpointRecord, RunRecord, SandboxRecord
+from belljar import StoreFailed
+from belljar.store.base import CheckpointRecord, SandboxRecord
 from belljar.store.migrations import STEPS
 from belljar.store.sqlite import SqliteStore
 
@@ -28,22 +29,6 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
     opened = SqliteStore(tmp_path / "state")
     yield opened
     opened.close()
-
-
-def sandbox(**changes: object) -> SandboxRecord:
-    record = SandboxRecord(str(uuid.uuid4()), "native", 1.5, 2.5, "ann", "name", "3.12", ("rich==14.0.0",),
-                           Limits(memory_mb=128), Policy(network=["a.example"], mounts={"/d": "/m"}))  # fmt: skip
-    return replace(record, **changes)
-
-
-def checkpoint(of: SandboxRecord, **changes: object) -> CheckpointRecord:
-    record = CheckpointRecord(str(uuid.uuid4()), of.id, time.time(), 3, 4, "digest", {"lock": "cannot be pickled"})
-    return replace(record, **changes)
-
-
-def run(of: SandboxRecord, count: int) -> RunRecord:
-    denials = [{"kind": "network", "target": "b.example"}]
-    return RunRecord(of.id, count, 1.0, f"x = {count}", "ok", {"text": "1"}, 0.1, 0.05, 1 << 20, denials)
 
 
 def fill(store: SqliteStore, record: SandboxRecord) -> None:
@@ -68,24 +53,6 @@ def files_at_most(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_what_goes_in_comes_out(store: SqliteStore):
-    first, other = sandbox(), sandbox(owner="bob", created=9.0)
-    store.add_sandbox(first)
-    store.add_sandbox(other)
-    assert store.sandbox(first.id) == first
-    assert store.sandbox("nobody") is None
-    assert store.sandboxes() == [other, first]
-    assert store.sandboxes("ann") == [first]
-    saved = checkpoint(first)
-    store.add_checkpoint(saved, b"bytes", keep=2)
-    assert store.checkpoints(first.id) == [saved]
-    assert store.read_checkpoint(saved) == b"bytes"
-    store.add_run(run(first, 1), keep=10)
-    assert store.runs(first.id, 5) == [run(first, 1)]
-    store.update_sandbox(first.id, 7.0, ("a==1",))
-    assert store.sandbox(first.id) == replace(first, last_used=7.0, packages=("a==1",))
-
-
 def test_nothing_is_made_before_it_is_needed_and_nobody_else_may_read_it(store: SqliteStore):
     assert not store.path.parent.exists()
     record = sandbox()
@@ -95,24 +62,6 @@ def test_nothing_is_made_before_it_is_needed_and_nobody_else_may_read_it(store: 
         path for path in store.path.parent.rglob("*") if path.is_file() and stat.S_IMODE(path.stat().st_mode) & 0o077
     ]
     assert readable == []
-
-
-def test_one_host_at_a_time_has_a_sandbox(store: SqliteStore):
-    record = sandbox()
-    store.add_sandbox(record)
-    assert store.claim(record.id, "one", None)
-    assert not store.claim(record.id, "two", None)
-    assert store.claim(record.id, "two", "one")
-    assert store.release("one") == []
-    assert store.release("two", "it ended") == [record.id]
-    asleep = store.sandbox(record.id)
-    assert (asleep.state, asleep.host, asleep.reason) == ("asleep", None, "it ended")
-    assert store.claim(record.id, "three", None)
-    assert store.sandbox(record.id).reason is None  # it lives again
-    store.release("three")
-    store.close_sandbox(record.id, "too old")
-    assert not store.claim(record.id, "three", None)
-    assert (store.sandboxes(), store.sandboxes(closed=True)[0].reason) == ([], "too old")
 
 
 def test_old_checkpoints_and_runs_make_room_for_new_ones(store: SqliteStore):
@@ -242,16 +191,6 @@ def test_a_store_of_a_later_belljar_is_refused(store: SqliteStore):
 def test_ids_are_no_paths(store: SqliteStore):
     with pytest.raises(StoreFailed, match="not the id"):
         store.read_checkpoint(CheckpointRecord("../../etc/passwd", str(uuid.uuid4()), 0.0, 0, 0, ""))
-
-
-def test_a_clock_that_was_put_back_does_not_make_the_newest_checkpoint_the_oldest(store: SqliteStore):
-    record = sandbox()
-    store.add_sandbox(record)
-    saved = [checkpoint(record, created=created) for created in (100.0, 101.0, 50.0, 51.0)]
-    for each in saved:
-        store.add_checkpoint(each, b"x", keep=2)
-    assert store.checkpoints(record.id) == [saved[3], saved[2]]
-    assert store.read_checkpoint(saved[3]) == b"x"
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ class Durability:
 
     async def _sweep_hourly(self) -> None:
         while True:
-            await asyncio.sleep(HOUR_S)
+            await self._host.sleep(HOUR_S)
             with contextlib.suppress(SandboxError):
                 await self.ledger.sweep()
 

@@ -69,7 +69,7 @@ class Expiry:
 
     def _idle(self) -> list[Session]:
         """Those that may sleep: first what is saved already, then what was not used for longest."""
-        recently = asyncio.get_running_loop().time() - RETRY_S
+        recently = self._host.now() - RETRY_S
         self._stubborn = {name: since for name, since in self._stubborn.items() if since > recently}
         free = [
             ((not saver.is_saved, saver.last_used), session)
@@ -88,7 +88,7 @@ class Expiry:
         await asyncio.wait((trying,), timeout=SLOW_S)
         self._leaving.discard(session.id)
         if not trying.done() or not trying.result():
-            self._stubborn[session.id] = asyncio.get_running_loop().time()
+            self._stubborn[session.id] = self._host.now()
         self.make_room()
         await trying
 
@@ -96,7 +96,7 @@ class Expiry:
         bounds = [bound / 4 for bound in (self._settings.idle_s, self._settings.max_age_s) if bound]
         pause = max(0.1, min([TICK_S, *bounds]))
         while True:
-            await asyncio.sleep(pause)
+            await self._host.sleep(pause)
             for session, saver in self._durable():
                 await self._look_after(session, saver)
 

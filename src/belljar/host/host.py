@@ -6,7 +6,7 @@ import asyncio
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -47,11 +47,16 @@ class Host:
     """Owns the engines, the pools and the live sandboxes of one service."""
 
     def __init__(
-        self, settings: Settings, registry: Registry | None = None, now: Callable[[], float] = time.time
+        self,
+        settings: Settings,
+        registry: Registry | None = None,
+        now: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.settings = settings
         self.registry = registry or Registry(settings)
         self.now = now
+        self.sleep = sleep
         self.journal = Journal()
         self.pools = Pools(settings.pool_size)
         self.admission = Admission(settings.max_sandboxes, settings.max_queue, self._make_room)

@@ -13,9 +13,8 @@ NAME = "cloudpickle"
 INSIDE = ("belljar_inside", NAME)  # a package of ours, so that user code has its own cloudpickle or none
 
 
-@functools.cache
-def files() -> dict[tuple[str, ...], bytes]:
-    """What goes inside, by its path there.
+def folder() -> Path:
+    """Where this installation has it.
 
     Raises:
         PackageError: when the installation is not whole.
@@ -23,9 +22,18 @@ def files() -> dict[tuple[str, ...], bytes]:
     spec = find_spec(NAME)
     if spec is None or not spec.submodule_search_locations:
         raise PackageError(f"{NAME} is missing, which comes with Belljar: `pip install {NAME}`")
-    folder = Path(next(iter(spec.submodule_search_locations)))
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+@functools.cache
+def files() -> dict[tuple[str, ...], bytes]:
+    """What goes inside, by its path there.
+
+    Raises:
+        PackageError: when the installation is not whole.
+    """
     found: dict[tuple[str, ...], bytes] = {(INSIDE[0], "__init__.py"): b""}
-    found |= {(*INSIDE, path.name): path.read_bytes() for path in sorted(folder.glob("*.py"))}
+    found |= {(*INSIDE, path.name): path.read_bytes() for path in sorted(folder().glob("*.py"))}
     return found
 
 

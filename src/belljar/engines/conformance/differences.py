@@ -4,6 +4,8 @@ from __future__ import annotations
 
 _PROCESSES = "WebAssembly has no processes"
 _THREADS = "WebAssembly's Python has no threads"
+_PLACE = "its workspace is a folder of the machine, which has another name than /workspace"
+_UNBOUNDED = "nothing holds it to this limit"
 _ERRNO = "the numbers of system errors are those of WebAssembly's own C library"
 
 DIFFERENCES: dict[str, dict[str, str]] = {
@@ -30,4 +32,18 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "links and pipes are not reported": "WebAssembly has no named pipes",
         "a segmentation fault is a crash": "address 0 is an ordinary address in WebAssembly's memory",
     },
+}
+
+# Of every engine that has no walls, and so neither a root of its own nor limits that the system keeps.
+WITHOUT_WALLS: dict[str, str] = {
+    "an error in a workspace module shows that file and line": _PLACE,
+    "an error while a workspace module is imported shows both files": _PLACE,
+    "a workspace module with bad syntax is a syntax error in its own file": _PLACE,
+    "the working folder that the code changed to does not outlive the run": _PLACE,
+    "the working folder is /workspace": _PLACE,
+    "cwd is made when it is missing, and is for this run only": _PLACE,
+    "a cwd that is not absolute is in the workspace": _PLACE,
+    "a file over the disk limit is a disk error": _UNBOUNDED,
+    "too many processes are a process error": _UNBOUNDED,
+    "too many threads are a process error": _UNBOUNDED,
 }

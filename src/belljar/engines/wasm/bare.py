@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from belljar.engines.base import Exit, Sample
+from belljar.engines.usage import used
 from belljar.engines.wasm.deno import ENVIRONMENT
 from belljar.engines.wasm.runner import OnOutput, Said
 from belljar.errors import StartFailed
@@ -49,7 +50,7 @@ class BareRunner(asyncio.SubprocessProtocol):
         except OSError as failure:
             raise StartFailed(f"deno could not be started: {failure}") from failure
         runner._forbid_files()
-        if await asyncio.to_thread(_usage, os.getpid()) is None:
+        if await asyncio.to_thread(used, os.getpid()) is None:
             runner.degraded = ("memory beside Python's",)
         runner._watch = runner.loop.create_task(runner._watch_memory())
         return runner
@@ -91,15 +92,15 @@ class BareRunner(asyncio.SubprocessProtocol):
     def sample(self) -> Sample:
         """Processor time and the most memory that was seen."""
         if self._transport is not None and not self.exit.done() and os.path.exists("/proc/self/stat"):
-            used = _usage(self._transport.get_pid())
-            if used is not None:
-                self._sample = Sample(used[0], max(self._sample.peak_memory_bytes, used[1]))
+            now = used(self._transport.get_pid())
+            if now is not None:
+                self._sample = Sample(now[0], max(self._sample.peak_memory_bytes, now[1]))
         return self._sample
 
     def memory_bytes(self) -> int:
         """The memory that it has now, where the system tells."""
-        used = _usage(self._transport.get_pid()) if self._transport is not None and not self.exit.done() else None
-        return used[1] if used else 0
+        now = used(self._transport.get_pid()) if self._transport is not None and not self.exit.done() else None
+        return now[1] if now else 0
 
     def settle(self) -> None:
         """It has come up; nothing was lent for that."""
@@ -136,31 +137,14 @@ class BareRunner(asyncio.SubprocessProtocol):
         pause = WATCH_EVERY_S
         while not self.exit.done() and self._transport is not None:
             await asyncio.sleep(pause)
-            used = await asyncio.to_thread(_usage, self._transport.get_pid())
-            if used is None:
+            now = await asyncio.to_thread(used, self._transport.get_pid())
+            if now is None:
                 continue
-            self._sample = Sample(used[0], max(self._sample.peak_memory_bytes, used[1]))
-            pause = WATCH_EVERY_S if used[1] < self._memory_bytes / 2 else WATCH_CLOSELY_S
-            if used[1] > self._memory_bytes:
+            self._sample = Sample(now[0], max(self._sample.peak_memory_bytes, now[1]))
+            pause = WATCH_EVERY_S if now[1] < self._memory_bytes / 2 else WATCH_CLOSELY_S
+            if now[1] > self._memory_bytes:
                 self._is_over_memory = True
                 await self.kill()
-
-
-def _usage(pid: int) -> tuple[float, int] | None:
-    """Processor time in seconds and resident memory in bytes; None where the system does not tell."""
-    try:
-        if os.path.exists("/proc/self/stat"):
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            ticks = int(fields[11]) + int(fields[12])
-            return ticks / os.sysconf("SC_CLK_TCK"), int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
-        if os.name == "posix":
-            command = ["ps", "-o", "cputime=,rss=", "-p", str(pid)]
-            clock, rss = subprocess.run(command, capture_output=True, text=True, timeout=2).stdout.split()
-            seconds = sum(float(part) * 60**power for power, part in enumerate(reversed(clock.split(":"))))
-            return seconds, int(rss) * 1024
-    except (OSError, ValueError, IndexError, subprocess.SubprocessError):
-        return None
-    return None
 
 
 def _system() -> dict[str, str]:
