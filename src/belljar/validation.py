@@ -11,15 +11,14 @@ from typing import Any, TypeVar
 from belljar.errors import InvalidRequest, PathRefused
 from belljar.policy import Policy
 from belljar.settings import Settings
+from belljar_kernel.protocol import CALL_BYTES, CALL_DEPTH, CALL_NAME_CHARS, WORKSPACE
 
 Content = str | bytes
 
-WORKSPACE = "/workspace"
 MAX_CODE_BYTES = 8 << 20
 MAX_TEXT_BYTES = 8 << 20
 MAX_NAME_CHARS = 1000
-MAX_TOOLS, MAX_TOOL_CHARS = 256, 100
-MAX_REPLY_BYTES, MAX_REPLY_DEPTH = 1 << 20, 90
+MAX_TOOLS = 256
 MAX_PATH_BYTES, MAX_NAME_BYTES = 4096, 255
 
 T = TypeVar("T")
@@ -76,10 +75,10 @@ def check_tools(given: object) -> tuple[str, ...]:
     if len(given) > MAX_TOOLS:
         raise InvalidRequest(f"tools has {len(given):,} names; a sandbox may have {MAX_TOOLS}")
     for name in given:
-        if not isinstance(name, str) or not name.isidentifier() or len(name) > MAX_TOOL_CHARS:
+        if not isinstance(name, str) or not name.isidentifier() or len(name) > CALL_NAME_CHARS:
             raise InvalidRequest(
-                f"tools has {str(name)[:MAX_TOOL_CHARS]!r}, which is no name that a function of Python may have; "
-                f"use letters, digits and underscores, {MAX_TOOL_CHARS} at most"
+                f"tools has {str(name)[:CALL_NAME_CHARS]!r}, which is no name that a function of Python may have; "
+                f"use letters, digits and underscores, {CALL_NAME_CHARS} at most"
             )
     return tuple(dict.fromkeys(given))
 
@@ -90,16 +89,16 @@ def check_reply(value: Any, error: tuple[str, str] | None) -> None:
         raise InvalidRequest(f"the error of a reply must be a name and a text, not {str(error)[:100]}")
     content = check_json("the value of a reply", value) if error is None else error
     size = len(json.dumps(content))
-    if size > MAX_REPLY_BYTES:
+    if size > CALL_BYTES:
         raise InvalidRequest(
-            f"a reply has {size:,} bytes as JSON; at most {MAX_REPLY_BYTES:,} are sent. Write more into a file"
+            f"a reply has {size:,} bytes as JSON; at most {CALL_BYTES:,} are sent. Write more into a file"
         )
     level = [content]
-    for _ in range(MAX_REPLY_DEPTH):
+    for _ in range(CALL_DEPTH):
         level = [each for each in level if isinstance(each, (dict, list, tuple))]
         level = [part for each in level for part in (each.values() if isinstance(each, dict) else each)]
     if level:
-        raise InvalidRequest(f"the value of a reply is nested deeper than {MAX_REPLY_DEPTH} levels")
+        raise InvalidRequest(f"the value of a reply is nested deeper than {CALL_DEPTH} levels")
 
 
 def check_json(what: str, given: Any) -> Any:

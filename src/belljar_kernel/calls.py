@@ -12,6 +12,7 @@ from functools import partial
 from itertools import count
 
 from belljar_kernel.interrupts import Interrupts
+from belljar_kernel.protocol import CALL_DEPTH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
             """Let go of what was made for waiting."""
 
 
-DEEPEST = 90  # a frame may have a hundred levels
 LONGEST_WAIT_S = 3600.0
 STUCK_S = 1.0
 NO_RUN = "a call out of the sandbox can only be made while a run is on"
@@ -320,13 +320,13 @@ def _made(name: str, args: dict[str, Any] | None) -> Pending:
     if type(name) is not str or not (args is None or type(args) is dict):
         raise TypeError("a call needs a name, which is text, and its arguments, which are a dict")
     if _is_deep(args):
-        raise ValueError(f"the arguments of a call may be nested {DEEPEST} deep at most")
+        raise ValueError(f"the arguments of a call may be nested {CALL_DEPTH} deep at most")
     return _current.ask(name, args or {})
 
 
 def _is_deep(args: Any) -> bool:
     level = [args or {}]
-    for _ in range(DEEPEST):
+    for _ in range(CALL_DEPTH):
         parts = [part for each in level for part in (each.values() if isinstance(each, dict) else each)]
         level = [part for part in parts if isinstance(part, (dict, list, tuple))]
         if not level:

@@ -8,7 +8,7 @@ from _thread import get_ident
 from collections import deque
 
 from belljar_kernel import codec
-from belljar_kernel.codec import LARGEST_FRAME
+from belljar_kernel.protocol import FRAME_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Channel:
         if _getpid() != self._pid:
             _exit(1)
         body = codec.encode(document)
-        if _len(body) > LARGEST_FRAME:
+        if _len(body) > FRAME_BYTES:
             raise ValueError("too large for a frame")
         frames = self._held + _len(body).to_bytes(4, "big") + body
         self._held = b""

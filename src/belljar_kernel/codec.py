@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-LARGEST_FRAME = 32 * 1024 * 1024
-
 
 def _refuse(document: object) -> Any:
     raise TypeError(f"{type(document).__name__} is not JSON data")

@@ -10,6 +10,7 @@ from belljar_kernel import clients, sockets
 from belljar_kernel.answer import failure
 from belljar_kernel.channel import Channel
 from belljar_kernel.kernel import Kernel
+from belljar_kernel.protocol import CHANNEL, PROTOCOL, WORKSPACE
 from belljar_kernel.streams import DescriptorStreams
 
 TYPE_CHECKING = False
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _exit, _getpid = os._exit, os.getpid
 
 
-def prepare(workspace: str = "/workspace") -> Kernel:
+def prepare(workspace: str = WORKSPACE) -> Kernel:
     """A kernel that has done what is the same in every sandbox. A zygote makes it before it forks."""
     kernel = Kernel(workspace=workspace)
     sockets.explain(kernel.denials)
@@ -41,7 +42,7 @@ def serve(fd: int, kernel: Kernel) -> NoReturn:
     kernel.streams = DescriptorStreams()
     kernel.interrupts.install()
     try:
-        _say_hello(channel)
+        channel.send(hello())
         while (request := channel.receive()) is not None:
             if type(request) is dict and request.get("type") == "fork":
                 channel = _fork(request, channel, kernel)
@@ -55,10 +56,10 @@ def serve(fd: int, kernel: Kernel) -> NoReturn:
     _exit(0)
 
 
-def _say_hello(channel: Channel) -> None:
+def hello() -> dict[str, Any]:
+    """The first Event of every kernel."""
     python = ".".join(str(part) for part in sys.version_info[:3])
-    hello = {"type": "hello", "id": 0, "protocol": belljar_kernel.PROTOCOL, "digest": belljar_kernel.digest()}
-    channel.send({**hello, "python": python})
+    return {"type": "hello", "id": 0, "protocol": PROTOCOL, "digest": belljar_kernel.digest(), "python": python}
 
 
 def _fork(request: dict[str, Any], channel: Channel, kernel: Kernel) -> Channel:
@@ -75,9 +76,9 @@ def _fork(request: dict[str, Any], channel: Channel, kernel: Kernel) -> Channel:
         channel.send({**done, **failure(type(error).__name__, str(error)[:1000])})
         return channel
     if left is None:
-        channel = Channel(forking.CHANNEL)
+        channel = Channel(CHANNEL)
         kernel.calls.connect(channel)
-        _say_hello(channel)
+        channel.send(hello())
     else:
         channel.send({**done, "left": left})
     return channel

@@ -10,6 +10,7 @@ import time
 from belljar_kernel.calls import CallFailed
 from belljar_kernel.denials import NO_HOSTS, OFF
 from belljar_kernel.mail import mail
+from belljar_kernel.protocol import FETCH_PIECE_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     Steps = Generator[Pending, None, T]  # goes on when the call that it gave is settled
     Headers = Iterable[tuple[str, str]]
 
-PIECE_BYTES = 256 << 10
 UNKNOWN = -1  # the length of a body that is not known before it ends
 _CLOSED = ("closed", "the response was closed")
 _monotonic = time.monotonic
@@ -102,7 +102,7 @@ class Fetch:
             before = self._calls.get("write")
             if before is not None and not (yield from self._answer(before))["more"]:
                 return  # the answer is there before the end of the body: reading tells
-            piece, view = view[:PIECE_BYTES], view[PIECE_BYTES:]
+            piece, view = view[:FETCH_PIECE_BYTES], view[FETCH_PIECE_BYTES:]
             is_last = last and not view
             if piece or is_last:
                 self._ask("write", data=base64.b64encode(piece).decode("ascii"), last=is_last)

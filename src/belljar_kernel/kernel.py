@@ -10,13 +10,14 @@ from belljar_kernel.answer import Answer, failure
 from belljar_kernel.calls import Calls
 from belljar_kernel.configuration import configure
 from belljar_kernel.denials import Denials
-from belljar_kernel.display import RESULTS_BYTES, Display, Results
+from belljar_kernel.display import Display, Results
 from belljar_kernel.execute import Session
 from belljar_kernel.figures import Figures
 from belljar_kernel.images import patch_pillow, patch_plotly
 from belljar_kernel.imports import ImportWatch
 from belljar_kernel.interrupts import Interrupts
 from belljar_kernel.notices import patch_threading, patch_warnings
+from belljar_kernel.protocol import RESULTS_BYTES, WORKSPACE
 from belljar_kernel.run import Run
 from belljar_kernel.shield import Shield
 from belljar_kernel.streams import EventStreams, Streams
@@ -38,7 +39,7 @@ class Kernel:
     """One interpreter's worth of state, and the only way to it."""
 
     def __init__(
-        self, streams: Streams | None = None, *, workspace: str = "/workspace", interrupts: Interrupts | None = None
+        self, streams: Streams | None = None, *, workspace: str = WORKSPACE, interrupts: Interrupts | None = None
     ) -> None:
         self.workspace = os.path.abspath(workspace)
         self.results_bytes = RESULTS_BYTES

@@ -11,8 +11,9 @@ import pytest
 from belljar.engines.transport.frames import BrokenProtocol
 from belljar.events import Call
 from belljar.execution import Execution
-from belljar.host.calls import BURST, MOST_CALLS, MOST_IGNORANT, MOST_RECORDED, OPEN_CALLS, PER_SECOND, Calls
+from belljar.host.calls import BURST, MOST_IGNORANT, MOST_RECORDED, PER_SECOND, Calls
 from belljar.service.base import Reply
+from belljar_kernel.protocol import MOST_CALLS, OPEN_CALLS
 
 
 class World:
@@ -25,9 +26,8 @@ class World:
         self.now = 100.0
         self.calls = Calls(tools, count(1), self.execution, self.sent.append, self.heard.append, lambda: self.now)
 
-    def call(self, number: object, name: object = "f", args: object = None) -> None:
-        event = {"type": "call", "id": 1, "call_id": number, "name": name, "args": {} if args is None else args}
-        self.calls.take(event)
+    def call(self, number: int, name: str = "f") -> None:
+        self.calls.take({"type": "call", "id": 1, "call_id": number, "name": name, "args": {}})
 
     def refusal(self) -> str:
         error = self.sent[-1]["error"]
@@ -40,26 +40,11 @@ def world() -> World:
     return World()
 
 
-HOSTILE = [None, True, False, 0, -1, 1 << 53, 10**400, 1.0, "1", [], {}]
-
-
-@pytest.mark.parametrize("number", HOSTILE, ids=lambda value: str(value)[:20])
-def test_a_number_that_no_kernel_of_ours_gives_breaks_the_protocol(world: World, number: object):
+@pytest.mark.parametrize("number", [0, -1, 1 << 53, 10**400], ids=lambda value: str(value)[:20])
+def test_a_number_that_no_kernel_of_ours_gives_breaks_the_protocol(world: World, number: int):
     with pytest.raises(BrokenProtocol):
         world.call(number)
     assert (world.sent, world.heard, world.execution.tool_calls) == ([], [], [])
-
-
-@pytest.mark.parametrize("name", [None, 5, True, [], {}, ["f"]])
-def test_a_name_that_is_no_text_breaks_the_protocol(world: World, name: object):
-    with pytest.raises(BrokenProtocol):
-        world.calls.take({"type": "call", "id": 1, "call_id": 1, "name": name, "args": {}})
-
-
-@pytest.mark.parametrize("args", [None, 5, [], "x", True])
-def test_arguments_that_are_no_object_break_the_protocol(world: World, args: object):
-    with pytest.raises(BrokenProtocol):
-        world.calls.take({"type": "call", "id": 1, "call_id": 1, "name": "f", "args": args})
 
 
 def test_the_number_of_an_open_call_cannot_be_used_again_before_its_reply(world: World):

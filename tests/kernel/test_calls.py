@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from belljar_kernel.calls import DEEPEST, Calls
+from belljar_kernel.calls import Calls
 from belljar_kernel.interrupts import Interrupts
+from belljar_kernel.protocol import CALL_DEPTH
 
 _numbers = count(1000)
 CALL = "from belljar_kernel.calls import call, call_async\n"
@@ -210,7 +211,7 @@ def test_arguments_that_cannot_be_sent_are_an_error_and_no_call(process, call, e
 
 
 def test_arguments_as_deep_as_they_may_be_are_sent(process):
-    code = f"x = []\nfor _ in range({DEEPEST - 2}): x = [x]\ncall('f', {{'a': x}})"
+    code = f"x = []\nfor _ in range({CALL_DEPTH - 2}): x = [x]\ncall('f', {{'a': x}})"
     reply(process, asked(process, began(process, code)), "fine")
     assert process.finish().done["value"] == "fine"
 

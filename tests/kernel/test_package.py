@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import belljar_kernel
+from belljar_kernel import protocol
 from belljar_kernel.reseed import after_fork
 
 FOLDER = Path(belljar_kernel.__file__).parent
@@ -51,7 +52,7 @@ def test_the_digest_is_over_every_source():
     for path in sorted(FOLDER.glob("*.py")):
         sha.update(f"{path.name} {len(path.read_bytes())}\n".encode() + path.read_bytes())
     assert belljar_kernel.digest() == sha.hexdigest()
-    assert belljar_kernel.PROTOCOL == 1
+    assert protocol.PROTOCOL == 1
 
 
 def test_files_stay_small():

@@ -10,9 +10,10 @@ import pytest
 
 from belljar_kernel import fetch
 from belljar_kernel.calls import Calls
-from belljar_kernel.fetch import PIECE_BYTES, Fetch
+from belljar_kernel.fetch import Fetch
 from belljar_kernel.interrupts import Interrupts
 from belljar_kernel.mail import Mail
+from belljar_kernel.protocol import FETCH_PIECE_BYTES
 from belljar_kernel.wire import Wire
 
 Outcome = dict[str, Any] | tuple[str, str]  # a value, or the name and text of an error
@@ -115,9 +116,9 @@ def test_a_response_without_a_length_ends_with_the_connection(host: Host):
 
 def test_bodies_have_their_length_and_end_with_it(host: Host):
     connection = wired()
-    connection.request("POST", "/", body=b"x" * (PIECE_BYTES + 1))
-    assert host.asked()["length"] == PIECE_BYTES + 1
-    assert [(len(data), last) for data, last in host.body()] == [(PIECE_BYTES, False), (1, True)]
+    connection.request("POST", "/", body=b"x" * (FETCH_PIECE_BYTES + 1))
+    assert host.asked()["length"] == FETCH_PIECE_BYTES + 1
+    assert [(len(data), last) for data, last in host.body()] == [(FETCH_PIECE_BYTES, False), (1, True)]
 
 
 def test_an_empty_body_is_a_body(host: Host):
@@ -137,19 +138,19 @@ def test_chunks_are_understood_however_they_are_cut(host: Host, size: int):
 
 
 def test_a_body_waits_until_some_of_it_went_on_and_stops_when_the_answer_is_there(host: Host):
-    made = Fetch("POST", "http://example.test/", (), 10 * PIECE_BYTES)
+    made = Fetch("POST", "http://example.test/", (), 10 * FETCH_PIECE_BYTES)
     del host.outcomes["write"]
-    steps = made.written(b"x" * (3 * PIECE_BYTES))
+    steps = made.written(b"x" * (3 * FETCH_PIECE_BYTES))
     next(steps)
-    assert sum(len(data) for data, _ in host.body()) == PIECE_BYTES
+    assert sum(len(data) for data, _ in host.body()) == FETCH_PIECE_BYTES
     host.outcomes["write"] = {"more": True}
     fetch.mail.calls.deliver()
     next(steps)
-    assert sum(len(data) for data, _ in host.body()) == 2 * PIECE_BYTES
+    assert sum(len(data) for data, _ in host.body()) == 2 * FETCH_PIECE_BYTES
     host.outcomes["write"] = {"more": False}
     fetch.mail.calls.deliver()
     assert list(steps) == []
-    assert sum(len(data) for data, _ in host.body()) == 2 * PIECE_BYTES
+    assert sum(len(data) for data, _ in host.body()) == 2 * FETCH_PIECE_BYTES
     assert list(made.written(b"y", last=True)) == []
 
 

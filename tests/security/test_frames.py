@@ -8,10 +8,11 @@ import tracemalloc
 
 import pytest
 
-from belljar.engines.transport.frames import MAX_FRAME, BrokenProtocol, FrameReader, decode
+from belljar.engines.transport.frames import BrokenProtocol, FrameReader, decode
 from belljar.execution import Execution
 from belljar.host.overflow import Overflow
-from belljar.host.recorder import RESULTS_BYTES, Recorder
+from belljar.host.recorder import Recorder
+from belljar_kernel.protocol import FRAME_BYTES, RESULTS_BYTES
 
 
 def framed(body: bytes) -> bytes:
@@ -59,7 +60,7 @@ def test_text_full_of_brackets_and_commas_is_just_text():
 
 def test_a_length_beyond_the_cap_is_broken_before_a_byte_of_it_came():
     with pytest.raises(BrokenProtocol):
-        FrameReader().feed(struct.pack(">I", MAX_FRAME + 1))
+        FrameReader().feed(struct.pack(">I", FRAME_BYTES + 1))
 
 
 def test_frames_may_come_in_any_pieces():

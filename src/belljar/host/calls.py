@@ -14,11 +14,8 @@ from belljar.engines.base import Event
 from belljar.engines.transport.frames import BrokenProtocol
 from belljar.execution import Execution
 from belljar.service.base import Reply
+from belljar_kernel.protocol import CALL_BYTES, CALL_NAME_CHARS, CALL_NUMBERS, MOST_CALLS, OPEN_CALLS
 
-NAME_CHARS = 100
-CALL_BYTES = 1 << 20  # of the arguments of a call, as JSON
-OPEN_CALLS = 64
-MOST_CALLS = 100_000  # of one run
 MOST_IGNORANT = 10_000  # calls beyond those: code that still makes calls does not heed errors
 PER_SECOND, BURST = 2000, 2000  # those that come faster are passed on later
 MOST_RECORDED = 1000  # in one Execution
@@ -64,11 +61,9 @@ class Calls:
         Raises:
             BrokenProtocol: when no kernel of ours would make it.
         """
-        number, name, args = event.get("call_id"), event.get("name"), event.get("args")
-        if type(number) is not int or not 0 < number < 1 << 53 or not isinstance(name, str):
-            raise BrokenProtocol("a call without a number or a name")
-        if not isinstance(args, dict):
-            raise BrokenProtocol("a call without arguments")
+        number, name, args = event["call_id"], event["name"], event["args"]
+        if not 0 < number < CALL_NUMBERS:
+            raise BrokenProtocol("a call whose number cannot be")
         if any(each.number == number for each in self._open.values()):
             raise BrokenProtocol("two open calls with one number")
         call_id = next(self._numbers)
@@ -114,7 +109,7 @@ class Calls:
             return f"one run may make {MOST_CALLS:,} calls; make the others in another run"
         if name not in self._tools:
             known = ", ".join(self._tools) or "none"
-            return f"{name[:NAME_CHARS]!r} is no call that this sandbox was given; it was given: {known}"
+            return f"{name[:CALL_NAME_CHARS]!r} is no call that this sandbox was given; it was given: {known}"
         if self._on_call is None:
             return f"{name!r} has no answer, as the caller of this run takes no calls; run it with live=True"
         if len(self._open) >= OPEN_CALLS:
@@ -136,7 +131,12 @@ class Calls:
         return max(0.0, -self._allowance / PER_SECOND)
 
     def _row(self, call_id: int, name: str) -> dict[str, Any]:
-        row: dict[str, Any] = {"call_id": call_id, "name": name[:NAME_CHARS], "status": "unanswered", "wall_s": 0.0}
+        row: dict[str, Any] = {
+            "call_id": call_id,
+            "name": name[:CALL_NAME_CHARS],
+            "status": "unanswered",
+            "wall_s": 0.0,
+        }
         if len(self._execution.tool_calls) < MOST_RECORDED:
             self._execution.tool_calls.append(row)
         return row

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from belljar import events
 from belljar.engines.base import Event
-from belljar.engines.setup import RESULTS_BYTES
 from belljar.execution import Execution, Result
 from belljar.host.conclusion import weight
 from belljar.host.overflow import Overflow
+from belljar_kernel.protocol import OUTPUT, RESULTS_BYTES
 
 MAX_RESULTS = 1000
 
@@ -44,7 +44,7 @@ class Recorder:
         if event["type"] == "call":
             self._on_call(event)
             return
-        kept = self._output(event) if event["type"] in ("stdout", "stderr") else self._result(event)
+        kept = self._output(event) if event["type"] in OUTPUT else self._result(event)
         if kept is not None and self._pass_on is not None:
             self._pass_on(kept)
 

@@ -17,8 +17,8 @@ from belljar.packages.modules import modules_of_layer
 from belljar.packages.progress import Progress, in_silence
 from belljar.policy import Policy
 from belljar.settings import Settings
+from belljar_kernel.protocol import WASM_PYTHON
 
-PYTHON = "3.14"
 LAYER_MB = 64  # packages that are added live in memory
 MOST_EXPLANATIONS = 4  # that wait; a flood of imports that fail is not worth more
 
@@ -50,9 +50,9 @@ class PyodideInstaller:
 
     def environment(self, policy: Policy, progress: Progress | None = None, python: str | None = None) -> Environment:
         """What a sandbox with this policy runs on; fetched and assembled first when it must be. Blocks."""
-        if python is not None and python.removeprefix("python") not in ("3", PYTHON):
+        if python is not None and python.removeprefix("python") not in ("3", WASM_PYTHON):
             raise InvalidRequest(
-                f"the {self.name} engine has Python {PYTHON} and no other, so python={python!r} cannot be;"
+                f"the {self.name} engine has Python {WASM_PYTHON} and no other, so python={python!r} cannot be;"
                 " use engine='native'"
             )
         digest = self._runtimes.digest(progress or in_silence)

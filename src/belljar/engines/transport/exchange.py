@@ -10,10 +10,10 @@ from typing import Any
 from belljar.engines.base import Event, Exit, KernelExited, OnEvent, ignore
 from belljar.engines.transport.frames import BrokenProtocol, FrameReader, encode
 from belljar.errors import StartFailed
-from belljar_kernel import PROTOCOL, digest
+from belljar_kernel import digest
+from belljar_kernel.protocol import PROTOCOL, REPORTED
 
 KILL_TIMEOUT_S = 5.0  # until the end of a kernel that was killed is known
-FOR_THE_CALLER = frozenset({"stdout", "stderr", "result", "state", "denial", "call"})
 
 
 class Exchange:
@@ -145,7 +145,7 @@ class Exchange:
         elif event["type"] == "done":
             self.open_id = 0
             self._answer(event)
-        elif event["type"] in FOR_THE_CALLER:
+        elif event["type"] in REPORTED:
             self.on_event(event)
         else:
             raise BrokenProtocol(f"an unexpected {event['type']}")

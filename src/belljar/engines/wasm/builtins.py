@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from belljar.engines.base import Event
 from belljar.engines.transport.frames import BrokenProtocol
-from belljar.engines.wasm.fetches import FETCH_STEPS, Fetches
-from belljar.engines.wasm.mounts import MOUNT_ACTS, Mounts
-
-BUILTINS = frozenset({*(f"fetch.{step}" for step in FETCH_STEPS), *(f"mount.{act}" for act in MOUNT_ACTS)})
-HIGHEST = 1 << 53
+from belljar.engines.wasm.fetches import Fetches
+from belljar.engines.wasm.mounts import Mounts
+from belljar_kernel.protocol import BUILTIN_CALLS, CALL_NUMBERS
 
 
 def is_builtin(event: Event) -> bool:
     """Whether an Event is a call for this engine. No call for others has a dot in its name."""
-    name = event.get("name")
-    return event["type"] == "call" and isinstance(name, str) and name in BUILTINS
+    return event["type"] == "call" and event["name"] in BUILTIN_CALLS
 
 
 class Builtins:
@@ -31,9 +28,12 @@ class Builtins:
             BrokenProtocol: when no kernel of ours would make it.
         """
         kind, _, act = event["name"].partition(".")
-        call_id, args = event.get("call_id"), event.get("args")
-        if type(call_id) is not int or not 0 < abs(call_id) < HIGHEST or not isinstance(args, dict):
-            raise BrokenProtocol(f"a call of {event['name']} without a number or arguments")
+        call_id, args = event["call_id"], event["args"]
+        if not 0 < abs(call_id) < CALL_NUMBERS:
+            raise BrokenProtocol("a call whose number cannot be")
+        for name, types in BUILTIN_CALLS[event["name"]].items():
+            if type(args.get(name)) not in types:
+                raise BrokenProtocol(f"a call of {event['name']} whose {name} is not what it should be")
         if kind == "fetch":
             self._fetches.take(act, call_id, args)
         elif self._mounts is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from belljar.engines.transport.frames import BrokenProtocol
 from belljar.engines.wasm.replies import Replies
 from belljar.errors import SandboxError
+from belljar_kernel.protocol import FETCH_PIECE_BYTES
 
 if TYPE_CHECKING:
     from belljar.egress.server import Egress
@@ -17,9 +18,7 @@ if TYPE_CHECKING:
 Args = dict[str, Any]
 WayOut = Callable[[], Awaitable["Egress"]]
 
-FETCH_STEPS = frozenset({"open", "head", "write", "read", "close"})
 MOST_OPEN = 1024  # that the egress has not refused yet: it counts connections, and allows fewer
-PIECE_BYTES = 256 << 10
 WINDOW_BYTES = 512 << 10  # of a body that waits here, in either direction
 LEAST_BYTES = 1 << 10  # that a piece counts for, however small it is
 MOST_REDIRECTS = 20
@@ -47,8 +46,7 @@ class Fetches:
         if step == "open":
             self._begin(call_id, args)
             return
-        number = args.get("fetch")
-        fetch = self._open.get(number) if type(number) is int else None
+        fetch = self._open.get(args["fetch"])
         if step == "close":
             if fetch is not None:
                 self._leave(fetch)
@@ -92,10 +90,9 @@ class _Fetch:
     def __init__(self, number: int, args: Args, replies: Replies, on_end: Callable[[], object]) -> None:
         self.number = number
         self.method, self.url = _text(args, "method", LONGEST_METHOD), _text(args, "url", LONGEST_URL)
-        self.headers = _headers(args.get("headers"))
+        self.headers = _headers(args["headers"])
         self.redirects = _number(args, "redirects", 0, MOST_REDIRECTS)
-        length = args.get("length")
-        self.length = None if length is None else _number(args, "length", -1, 1 << 53)
+        self.length = None if args.get("length") is None else _number(args, "length", -1, 1 << 53)
         self._replies = replies
         self._on_end = on_end  # all of the response was taken
         self._asked = {"open": number}  # the calls that wait for a reply, by their step
@@ -107,7 +104,7 @@ class _Fetch:
         self._has_room = asyncio.Event()
         self._body: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._body_waiting = 0
-        self._is_whole = length is None
+        self._is_whole = self.length is None
 
     @property
     def has_failed(self) -> bool:
@@ -188,8 +185,8 @@ class _Fetch:
             return None if is_wanted and self._body_waiting > WINDOW_BYTES else {"more": is_wanted}
         if not self._read and not self._is_read:
             return None
-        piece = bytes(self._read[:PIECE_BYTES])
-        del self._read[:PIECE_BYTES]
+        piece = bytes(self._read[:FETCH_PIECE_BYTES])
+        del self._read[:FETCH_PIECE_BYTES]
         self._has_room.set()
         return {"data": piece, "end": self._is_read and not self._read}
 
@@ -202,13 +199,12 @@ class _Fetch:
         patience.reschedule(None)
 
     def _take_body(self, args: Args) -> None:
-        data, last = args.get("data"), args.get("last")
+        data, last = args["data"], args["last"]
         try:
-            text = data if isinstance(data, str) and len(data) <= 2 * PIECE_BYTES else "?"
-            piece = base64.b64decode(text, validate=True)
+            piece = base64.b64decode(data if len(data) <= 2 * FETCH_PIECE_BYTES else "?", validate=True)
         except ValueError:
             raise BrokenProtocol("a body that is not base64") from None
-        if self._is_whole or type(last) is not bool:
+        if self._is_whole:
             raise BrokenProtocol("more of a body than was asked for")
         self._body_waiting += _weight(piece)
         self._is_whole = last
@@ -230,22 +226,22 @@ def _weight(piece: bytes) -> int:
 
 
 def _text(args: Args, name: str, longest: int) -> str:
-    text = args.get(name)
-    if not isinstance(text, str) or len(text) > longest:
-        raise BrokenProtocol(f"a fetch without a {name}")
+    text: str = args[name]
+    if len(text) > longest:
+        raise BrokenProtocol(f"a fetch with a {name} of {len(text)} characters")
     return text
 
 
 def _number(args: Args, name: str, least: int, most: int) -> int:
-    number = args.get(name)
-    if type(number) is not int or not least <= number <= most:
+    number: int = args[name]
+    if not least <= number <= most:
         raise BrokenProtocol(f"a fetch with a {name} that cannot be")
     return number
 
 
-def _headers(given: object) -> list[tuple[str, str]]:
-    if not isinstance(given, list) or len(given) > MOST_HEADERS:
-        raise BrokenProtocol("a fetch without headers")
+def _headers(given: list[Any]) -> list[tuple[str, str]]:
+    if len(given) > MOST_HEADERS:
+        raise BrokenProtocol(f"a fetch with {len(given)} headers")
     headers = []
     for pair in given:
         if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):

@@ -9,8 +9,6 @@ from belljar.engines.transport.frames import BrokenProtocol
 from belljar.engines.wasm.folders import Folders
 from belljar.engines.wasm.replies import Replies
 
-MOUNT_ACTS = frozenset({"look", "list", "more", "open", "size", "read", "close"})
-
 
 class Mounts:
     """Takes a sandbox's calls about its mounts, which are untrusted, and answers them off the loop."""

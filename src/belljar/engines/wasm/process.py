@@ -13,7 +13,7 @@ from belljar.egress.network import Network
 from belljar.engines import exits
 from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, Spec, ignore
 from belljar.engines.kernel_workspace import KernelWorkspace
-from belljar.engines.setup import configuration
+from belljar.engines.setup import VARIABLES, configuration
 from belljar.engines.wasm.builtins import Builtins
 from belljar.engines.wasm.fetches import Fetches
 from belljar.engines.wasm.folders import Folders
@@ -43,10 +43,7 @@ START_TIMEOUT_S = 60
 ASK_TIMEOUT_S = 8
 MOST_CONNECTIONS = 64  # to allowed hosts, at once: this process holds the bodies that are on their way
 LAST_SIGNAL = 31
-ENVIRONMENT = {
-    "HOME": "/home/sandbox", "USER": "sandbox", "LOGNAME": "sandbox", "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8",
-    "TMPDIR": "/tmp", "PYTHONDONTWRITEBYTECODE": "1",
-}  # fmt: skip
+ENVIRONMENT = {**VARIABLES, "PATH": "/usr/bin:/bin"}
 
 
 class WasmProcess:
