@@ -14,6 +14,7 @@ from belljar.engines import exits
 from belljar.engines.base import Event, Exit, KernelExited, Sample, Spec
 from belljar.engines.setup import VARIABLES
 from belljar.engines.transport.seat import START_TIMEOUT_S, Seat
+from belljar.engines.wasm.builtins import Builtins
 from belljar.engines.wasm.fetches import Fetches
 from belljar.engines.wasm.folders import Folders
 from belljar.engines.wasm.layer import layer_requests
@@ -28,6 +29,7 @@ from belljar.engines.wasm.leaving import (
 )
 from belljar.engines.wasm.mounts import Mounts
 from belljar.engines.wasm.python import PythonExchange
+from belljar.engines.wasm.replies import Replies
 from belljar.engines.wasm.runner import OnOutput, Runner
 from belljar.errors import SandboxClosed, StartFailed
 from belljar.packages.environment import Environment
@@ -131,13 +133,11 @@ class WasmProcess(Seat[PythonExchange]):
             said = runner.said() or exchange.broken or "it ended"
             raise StartFailed(f"the WebAssembly sandbox did not come up: {said}")
         exchange.ended.add_done_callback(lambda _: self._on_end(runner, exchange))
-        fetches = Fetches(lambda: self._way_out, runner, exchange.end)
-        exchange.on_fetch = fetches.take
-        exchange.ended.add_done_callback(lambda _: fetches.end())
-        if self._folders is not None:
-            mounts = Mounts(self._folders.again(), runner.write)
-            exchange.on_question = mounts.take
-            exchange.ended.add_done_callback(lambda _: mounts.end())
+        replies = Replies(runner, exchange.end)
+        mounts = Mounts(self._folders.again(), replies) if self._folders is not None else None
+        builtins = Builtins(Fetches(lambda: self._way_out, replies), mounts)
+        exchange.on_builtin = builtins.take
+        exchange.ended.add_done_callback(lambda _: builtins.end())
         if self.spec.environment.layer is not None:
             await self.show(self.spec.environment)
         runner.settle()
