@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         StartFailed,
         StoreFailed,
     )
+    from belljar.events import Call, Event, Output, Shown
     from belljar.execution import Execution, ExecutionFailed, Result
     from belljar.limits import Limits
     from belljar.policy import Policy
@@ -35,11 +36,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AsyncSandbox",
+    "Call",
     "Checkpoint",
     "CheckpointRefused",
     "CheckpointReport",
     "DiskFull",
     "EngineUnavailable",
+    "Event",
     "Execution",
     "ExecutionFailed",
     "FileError",
@@ -48,6 +51,7 @@ __all__ = [
     "HostBusy",
     "InvalidRequest",
     "Limits",
+    "Output",
     "PackageError",
     "PathRefused",
     "Policy",
@@ -57,6 +61,7 @@ __all__ = [
     "SandboxError",
     "SandboxMissing",
     "SandboxTaken",
+    "Shown",
     "StartFailed",
     "StoreFailed",
     "__version__",
@@ -64,6 +69,10 @@ __all__ = [
 _HOMES = {
     "Sandbox": "sandbox",
     "AsyncSandbox": "async_sandbox",
+    "Call": "events",
+    "Event": "events",
+    "Output": "events",
+    "Shown": "events",
     "Limits": "limits",
     "Policy": "policy",
     "Execution": "execution",

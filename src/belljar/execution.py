@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from belljar.errors import SandboxError
+from belljar_kernel.protocol import TABLE_MIME
 
 Status = Literal["ok", "error", "timeout", "out_of_memory", "cancelled", "crashed"]
 State = Literal["kept", "restored", "reset"]
 
 OUTPUT_FOLDER = ".belljar/output"  # in the workspace: all that a run printed, when that was over its cap
-TABLE_MIME = "application/vnd.belljar.table+json"
 _FIELDS_BY_MIME = {
     "text/plain": "text",
     "text/html": "html",
@@ -199,9 +199,24 @@ class Execution:
         """Everything as plain JSON data, with `text`, `stdout` and `stderr` spelled out."""
         return {**asdict(self), "text": self.text, "stdout": self.stdout, "stderr": self.stderr}
 
+    @classmethod
+    def from_dict(cls, data: object) -> Execution:
+        """The Execution that `to_dict()` made this of, also after a way through JSON.
+
+        Raises:
+            InvalidRequest: naming the field that cannot be.
+        """
+        from belljar.plain import from_plain
+
+        return from_plain(cls, data, strict=False)
+
 
 class ExecutionFailed(SandboxError):
     """The code did not end well; raised by `Execution.raise_for_status()` only."""
+
+    code = "execution_failed"
+    status = 422
+    details = ("execution",)
 
     def __init__(self, execution: Execution) -> None:
         error = execution.error

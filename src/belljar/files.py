@@ -10,7 +10,8 @@ from belljar import local_files
 from belljar.entry import Listing
 from belljar.errors import InvalidRequest, SandboxClosed, SandboxError
 from belljar.pieces import whole
-from belljar.validation import WORKSPACE, Content, as_bytes, plain_path
+from belljar.validation import Content, as_bytes, plain_path
+from belljar_kernel.protocol import WORKSPACE
 
 if TYPE_CHECKING:
     from belljar.service.base import Service

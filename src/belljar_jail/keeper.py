@@ -12,6 +12,7 @@ from belljar_jail.ids import USER
 from belljar_jail.overlay import SPARE
 from belljar_jail.root import PROC_FLAGS
 from belljar_jail.service import FOLDERS, Service
+from belljar_kernel.protocol import WORKSPACE
 
 BACKLOG = 256
 READABLE = ["/usr", "/lib", "/lib64", "/bin", "/opt", "/etc", "/proc", "/packages"]
@@ -90,7 +91,7 @@ def _build(order: wire.Message, cgroups: list[int], files: dict[str, int], trees
     linux.umount(SPARE)
     if files:
         _furnish_fork(order, trees)
-    return os.open("/workspace", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    return os.open(WORKSPACE, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def _furnish_fork(order: wire.Message, trees: list[int]) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 
 from belljar_jail import linux, overlay
+from belljar_kernel.protocol import PACKAGES
 
 # Beneath /packages and not on it: Landlock's rule for that folder holds for what is mounted in it later, too.
-AT = "/packages/site"
+AT = PACKAGES
 
 
 def show(trees: list[int], roots: list[str]) -> str | None:

@@ -15,6 +15,7 @@ from belljar_jail import linux, mounts, packages, wire
 from belljar_jail.door import Door, Notification, Refused, refuse
 from belljar_jail.ids import DOOR, USER
 from belljar_jail.tracing import Tracee, tracing
+from belljar_kernel.protocol import HOME, SHM, TMP, WORKSPACE
 
 NAMESPACES = (
     linux.CLONE_NEWUSER
@@ -24,7 +25,7 @@ NAMESPACES = (
     | linux.CLONE_NEWIPC
     | linux.CLONE_NEWUTS
 )
-FOLDERS = {"workspace": "/workspace", "tmp": "/tmp", "home": "/home/sandbox", "shm": "/dev/shm"}
+FOLDERS = {"workspace": WORKSPACE, "tmp": TMP, "home": HOME, "shm": SHM}
 
 Keep = Callable[[socket.socket, socket.socket, wire.Message, list[int], dict[str, int], list[int]], None]
 

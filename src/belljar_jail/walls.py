@@ -10,8 +10,8 @@ import struct
 from belljar_jail import landlock, linux, seccomp, wire
 from belljar_jail.ids import DOOR, USER
 from belljar_jail.keeper import rules
+from belljar_kernel.protocol import CHANNEL, WORKSPACE
 
-CHANNEL = 3
 INTO = (
     linux.CLONE_NEWUSER
     | linux.CLONE_NEWNS
@@ -32,7 +32,7 @@ def enter(order: wire.Message, keeper: int, channel: int, streams: tuple[int, in
     _settle_descriptors(channel, streams)
     os.setsid()
     os.umask(0o022)
-    os.chdir("/workspace")
+    os.chdir(WORKSPACE)
     linux.prctl(linux.PR_SET_DUMPABLE, 1)  # so that the sandbox may read its own /proc/self
     linux.write_file("/proc/self/oom_score_adj", "1000")  # the keeper must outlive an out-of-memory kill
     for name, value in order["rlimits"].items():

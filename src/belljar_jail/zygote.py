@@ -22,6 +22,7 @@ from belljar_jail import arenas, hugepages, immortal, keeper, linux, packing, se
 from belljar_kernel import entry, reseed
 from belljar_kernel.configuration import rehearse
 from belljar_kernel.kernel import Kernel
+from belljar_kernel.protocol import CHANNEL
 
 REHEARSALS = 16  # after eight calls the interpreter has specialised its code: it writes no more into shared pages
 
@@ -175,7 +176,7 @@ def _become_kernel(kernel: Kernel, order: wire.Message, descriptors: list[int]) 
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         walls.enter(order, keeper_pidfd, channel, (stdout, stderr), cgroups)
         reseed.after_fork()
-        entry.serve(walls.CHANNEL, kernel)
+        entry.serve(CHANNEL, kernel)
     except OSError as failure:
         for target in (stderr, 2):
             with contextlib.suppress(OSError):

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 
-PROTOCOL = 1
-
 _digest: str | None = None
 
 

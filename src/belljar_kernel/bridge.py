@@ -11,9 +11,10 @@ import sys
 import belljar_kernel
 from belljar_kernel import codec, offline, reseed, waiting
 from belljar_kernel.configuration import rehearse
-from belljar_kernel.entry import LARGEST_FRAME
+from belljar_kernel.entry import hello
 from belljar_kernel.kernel import Kernel
 from belljar_kernel.mail import mail
+from belljar_kernel.protocol import FRAME_BYTES
 from belljar_kernel.streams import DescriptorStreams
 
 TYPE_CHECKING = False
@@ -42,7 +43,8 @@ def prepare(science: bool | None = None) -> None:
     if science:
         _draw()
     _kernel = Kernel(DescriptorStreams())
-    mail.denials, mail.interrupts, mail.send = _kernel.denials, _kernel.interrupts, _kernel.send
+    mail.denials, mail.calls = _kernel.denials, _kernel.calls
+    _kernel.calls.connect(mail)
     _kernel.watch(offline.patches())
     _kernel.watch_imports()
     if science is not None:
@@ -64,14 +66,12 @@ def start(send: Callable[[str], None], wait: Callable[[float, bool], bool], take
     assert _kernel is not None
     _send = send
     _tidy_path()
-    mail.connect(take)
-    waiting.connect(wait, mail)
+    mail.connect(take, waiting.wait_for_message)
+    waiting.connect(wait, _kernel.calls)
     reseed.after_fork()
     importlib.invalidate_caches()
     _kernel.interrupts.install()
-    python = ".".join(str(part) for part in sys.version_info[:3])
-    hello = {"type": "hello", "id": 0, "protocol": belljar_kernel.PROTOCOL, "digest": belljar_kernel.digest()}
-    return codec.encode({**hello, "python": python}).decode("ascii")
+    return codec.encode(hello()).decode("ascii")
 
 
 def handle(request: str) -> None:
@@ -109,7 +109,7 @@ def _tidy_path() -> None:
 
 def _emit(document: dict[str, Any]) -> None:
     text = codec.encode(document).decode("ascii")
-    if _len(text) > LARGEST_FRAME:
+    if _len(text) > FRAME_BYTES:
         raise _ValueError("too large for a frame")
     _send(text)
 

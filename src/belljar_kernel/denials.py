@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from belljar_kernel.protocol import DENIALS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-MOST_IN_A_RUN = 100
 OFF = "network is off"
 NO_HOSTS = "allow hosts with Policy(network=[...])"
 _SHOWN = 20
@@ -24,11 +25,11 @@ class Denials:
     def __init__(self, send: Callable[[str, dict[str, Any]], None]) -> None:
         self.hosts: list[str] = []  # those that Policy.network lists
         self._send = send
-        self._left = MOST_IN_A_RUN
+        self._left = DENIALS
 
     def begin(self) -> None:
         """A run begins."""
-        self._left = MOST_IN_A_RUN
+        self._left = DENIALS
 
     def tell(self, target: str, rule: str, hint: str) -> str:
         """Report a refusal, and return it as text for an exception; never raises."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from belljar_kernel import codec
 from belljar_kernel.formats import bundle_of, checked
+from belljar_kernel.protocol import RESULT_PARTS
 from belljar_kernel.value import NotPlainError, plain
 
 TYPE_CHECKING = False
@@ -12,10 +13,6 @@ if TYPE_CHECKING:
 
     from belljar_kernel.answer import Answer
     from belljar_kernel.figures import Figures
-
-RESULTS_BYTES = 16 * 1024 * 1024
-LARGEST_RESULT = 48 * 1024 * 1024  # leaves room in a frame
-MOST_PARTS = 1_400_000  # of the JSON in a frame, without metadata; a host takes two million
 
 
 class Results:
@@ -43,7 +40,7 @@ class Results:
         for mime, content in data.items():
             encoded = codec.encode(content)
             size, more = len(encoded), _parts(encoded) if type(content) is not str else 0
-            if size <= min(self._left, LARGEST_RESULT) and parts + more <= MOST_PARTS:
+            if size <= self._left and parts + more <= RESULT_PARTS:
                 self._left -= size
                 parts += more
                 kept[mime] = content

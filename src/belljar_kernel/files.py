@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 
+from belljar_kernel.protocol import CHANGED_FILES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     Snapshot = dict[str, tuple[int, int, int]]
 
-REPORTED = 1000
 VISITED = 20_000
 _scandir, _join = os.scandir, os.path.join
 SKIPPED = ("__pycache__", ".cache")
@@ -62,4 +63,4 @@ def snapshot(workspace: str) -> Snapshot:
 def changes(before: Snapshot, after: Snapshot) -> list[dict[str, Any]]:
     """The files that are new or different, by path."""
     changed = sorted(path for path, state in after.items() if before.get(path) != state)
-    return [{"path": path, "size": after[path][1]} for path in changed[:REPORTED]]
+    return [{"path": path, "size": after[path][1]} for path in changed[:CHANGED_FILES]]

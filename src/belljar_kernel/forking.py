@@ -7,6 +7,7 @@ import sys
 import time
 
 from belljar_kernel import awaiting, reseed
+from belljar_kernel.protocol import CHANNEL, HOME, SHM, TMP, WORKSPACE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,11 +15,10 @@ if TYPE_CHECKING:
 
     Opened = tuple[str, int, int, bool]  # path, flags, position, whether children get it
 
-CHANNEL = 3
 TRIES, PAUSE_S = 100, 0.002  # the door may be opened a moment after we were asked
 _UNSHARE = {"x86_64": 272, "aarch64": 97}
 _PR_SET_DUMPABLE, _PR_GET_TID_ADDRESS, _EPERM = 4, 40, 1
-_FOLDERS = ("/workspace", "/tmp", "/home/", "/dev/shm")
+_FOLDERS = (WORKSPACE, TMP, HOME, SHM)
 _fork, _exit, _waitpid = os.fork, os._exit, os.waitpid
 
 
@@ -73,7 +73,7 @@ def _knock() -> None:
 
 def _settle(files: dict[int, Opened | None], folder: str) -> None:
     os.setsid()
-    os.chdir("/workspace")
+    os.chdir(WORKSPACE)
     try:
         os.chdir(folder)
     except OSError:
@@ -141,4 +141,4 @@ def _folder() -> str:
     try:
         return os.getcwd()
     except OSError:
-        return "/workspace"
+        return WORKSPACE

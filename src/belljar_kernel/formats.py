@@ -6,8 +6,9 @@ import sys
 
 from belljar_kernel import codec
 from belljar_kernel.genuine import class_attribute, is_exactly, is_kind_of
+from belljar_kernel.protocol import TABLE_MIME
 from belljar_kernel.slots import is_exact
-from belljar_kernel.tables import TABLE, Table, table_of
+from belljar_kernel.tables import Table, table_of
 from belljar_kernel.tracebacks import cap
 from belljar_kernel.value import DOCUMENT_BYTES, NotPlainError, plain
 
@@ -148,7 +149,7 @@ def _special(value: Any, table: Table | None) -> Bundle:
         if is_exactly(value, "pandas", "Series"):
             table = table_of(value.to_frame("value" if value.name is None else value.name))
         if table is not None:
-            return {TABLE: table.data()}
+            return {TABLE_MIME: table.data()}
         if is_kind_of(value, "plotly.basedatatypes", "BaseFigure"):
             return checked({"application/vnd.plotly.v1+json": value.to_json()})
         if "altair" in sys.modules and class_attribute(value, "to_dict") and _is_altair(value):
@@ -160,7 +161,7 @@ def _special(value: Any, table: Table | None) -> Bundle:
 
 def records_in(data: Bundle) -> list[dict[str, Any]] | None:
     """The records of the table in a bundle, when there is one."""
-    table = data.get(TABLE)
+    table = data.get(TABLE_MIME)
     return table["records"] if type(table) is dict and type(table.get("records")) is list else None
 
 

@@ -7,15 +7,17 @@ import os
 
 from belljar_kernel import files, tracebacks
 from belljar_kernel.answer import Answer, failure
+from belljar_kernel.calls import Calls
 from belljar_kernel.configuration import configure
 from belljar_kernel.denials import Denials
-from belljar_kernel.display import RESULTS_BYTES, Display, Results
+from belljar_kernel.display import Display, Results
 from belljar_kernel.execute import Session
 from belljar_kernel.figures import Figures
 from belljar_kernel.images import patch_pillow, patch_plotly
 from belljar_kernel.imports import ImportWatch
 from belljar_kernel.interrupts import Interrupts
 from belljar_kernel.notices import patch_threading, patch_warnings
+from belljar_kernel.protocol import RESULTS_BYTES, WORKSPACE
 from belljar_kernel.run import Run
 from belljar_kernel.shield import Shield
 from belljar_kernel.streams import EventStreams, Streams
@@ -37,7 +39,7 @@ class Kernel:
     """One interpreter's worth of state, and the only way to it."""
 
     def __init__(
-        self, streams: Streams | None = None, *, workspace: str = "/workspace", interrupts: Interrupts | None = None
+        self, streams: Streams | None = None, *, workspace: str = WORKSPACE, interrupts: Interrupts | None = None
     ) -> None:
         self.workspace = os.path.abspath(workspace)
         self.results_bytes = RESULTS_BYTES
@@ -51,6 +53,7 @@ class Kernel:
         self.state: State | None = None
         self._answer: Answer | None = None
         self.denials = Denials(self.send)
+        self.calls = Calls(self.send, self.interrupts)
         self._watch = ImportWatch(
             {
                 "matplotlib": self.figures.patch_matplotlib,
@@ -141,6 +144,7 @@ class Kernel:
         if _getpid() != pid:
             run.leave_fork()
         done = run.report()
+        self.calls.close()
         self.figures.end()
         self.display.results = None
         self.surroundings.leave()
@@ -158,6 +162,7 @@ class Kernel:
         self.display.results = results
         vars(builtins)["display"] = self.display
         self.session.prepare(*([request["args"]] if "args" in request else []))
+        self.calls.open()
 
     def _write(self, stream: str, text: str) -> None:
         self.send(stream, {"text": text})

@@ -6,6 +6,8 @@ import ast
 import importlib.util
 import sys
 
+from belljar_kernel.protocol import MISSING_NAMES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -13,8 +15,6 @@ if TYPE_CHECKING:
 
     from belljar_kernel.interrupts import Interrupts
     from belljar_kernel.surroundings import Surroundings
-
-MOST_NAMES = 50
 
 
 def needs(surroundings: Surroundings, interrupts: Interrupts, request: dict[str, Any]) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def needs(surroundings: Surroundings, interrupts: Interrupts, request: dict[str,
         interrupts.disarm()
         surroundings.leave()
     given = [name for name in names if type(name) is str] if type(names) is list else []
-    return {"missing": missing[:MOST_NAMES], "imported": [name for name in given if name in sys.modules]}
+    return {"missing": missing[:MISSING_NAMES], "imported": [name for name in given if name in sys.modules]}
 
 
 def imported_names(code: str) -> list[str]:

@@ -6,13 +6,13 @@ import base64
 import zlib
 from collections import deque
 
+from belljar_kernel.protocol import STATE_PIECE_BYTES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from belljar_kernel.answer import Answer
-
-CHUNK = 6 << 20
 
 
 class Writer:
@@ -28,12 +28,12 @@ class Writer:
         """Send what is enough for an Event."""
         view = memoryview(data).cast("B")
         self.size += len(view)
-        if len(self._held) + len(view) < CHUNK:
+        if len(self._held) + len(view) < STATE_PIECE_BYTES:
             self._held += view
             return len(view)
         self.flush()
-        for start in range(0, len(view), CHUNK):
-            self._emit(view[start : start + CHUNK])
+        for start in range(0, len(view), STATE_PIECE_BYTES):
+            self._emit(view[start : start + STATE_PIECE_BYTES])
         return len(view)
 
     def flush(self) -> None:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-TABLE = "application/vnd.belljar.table+json"
 NOTEBOOK_COLUMNS = 20
 _SHOWING = ("__repr__", "_repr_html_", "_info_repr", "to_string")
 EDGE = 3  # pandas begins a new line before the last columns

@@ -7,13 +7,13 @@ import math
 
 from belljar_kernel import codec
 from belljar_kernel.genuine import is_exactly, is_kind_of
+from belljar_kernel.protocol import VALUE_BYTES
 from belljar_kernel.slots import class_module, is_exact
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-JSON_BYTES = 1_000_000
 TABLE_BYTES = 2_000_000
 DOCUMENT_BYTES = 32 << 20  # of one format of a result
 DEPTH = 50
@@ -35,7 +35,7 @@ def value_of(result: object, records: list[dict[str, Any]] | None = None) -> Any
     """
     try:
         value = _Converter().convert(result) if records is None else records
-        return value if len(codec.encode(value)) <= JSON_BYTES else None
+        return value if len(codec.encode(value)) <= VALUE_BYTES else None
     except Exception:
         return None
 
@@ -71,7 +71,7 @@ def records(names: list[str], columns: list[list[Any]], budget: int) -> list[dic
 
 
 class _Converter:
-    def __init__(self, budget: int = JSON_BYTES) -> None:
+    def __init__(self, budget: int = VALUE_BYTES) -> None:
         self._budget = budget
 
     def convert(self, value: Any, depth: int = 0) -> Any:

@@ -24,8 +24,6 @@ from belljar.compose import base_environment
 from belljar_kernel.kernel import Kernel
 
 SOURCES = Path(__file__).parents[2] / "src"
-SITE = str(base_environment("native").site)  # the science stack that sandboxes have: this Python can import it too
-sys.path.append(SITE)
 
 
 @dataclass
@@ -105,11 +103,11 @@ class InProcess(Guest):
 class Process(Guest):
     """A kernel in a process of its own."""
 
-    def __init__(self, workspace: Path, *entry: str) -> None:
+    def __init__(self, workspace: Path, *entry: str, path: str = "") -> None:
         super().__init__(workspace)
         self._socket, other = socket.socketpair()
         self._socket.settimeout(60)
-        env = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{SOURCES}:{SITE}", "PYTHONDONTWRITEBYTECODE": "1"}
+        env = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{SOURCES}:{path}", "PYTHONDONTWRITEBYTECODE": "1"}
         self.process = subprocess.Popen(
             [sys.executable, *entry, str(other.fileno()), str(workspace)],
             stdin=subprocess.DEVNULL,
@@ -145,7 +143,10 @@ class Process(Guest):
         self.send_frame(json.dumps(request).encode())
 
     def send_frame(self, frame: bytes) -> None:
-        self._socket.sendall(struct.pack(">I", len(frame)) + frame)
+        self.send_bytes(struct.pack(">I", len(frame)) + frame)
+
+    def send_bytes(self, data: bytes) -> None:
+        self._socket.sendall(data)
 
     def receive(self) -> dict[str, Any]:
         size = struct.unpack(">I", self._exactly(4))[0]
@@ -188,6 +189,15 @@ class Process(Guest):
             assert chunk, "the kernel closed the channel"
             content += chunk
         return content
+
+
+@pytest.fixture(scope="session")
+def science() -> Iterator[str]:
+    """The folder of the science stack that sandboxes have, from which this Python can import meanwhile."""
+    site = str(base_environment("native").site)
+    sys.path.append(site)
+    yield site
+    sys.path.remove(site)
 
 
 @pytest.fixture
@@ -234,11 +244,14 @@ def guest(workspace: Path) -> Iterator[InProcess]:
 
 @pytest.fixture
 def start(workspace: Path) -> Iterator[Callable[..., Process]]:
-    """Starts kernels in processes of their own, by the arguments of Python that come before descriptor and folder."""
+    """Starts kernels in processes of their own, by the arguments of Python that come before descriptor and folder.
+
+    `path` is one more folder to import from.
+    """
     processes: list[Process] = []
 
-    def start(*entry: str) -> Process:
-        processes.append(Process(workspace, *entry))
+    def start(*entry: str, path: str = "") -> Process:
+        processes.append(Process(workspace, *entry, path=path))
         return processes[-1]
 
     yield start

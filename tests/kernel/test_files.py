@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import os
 
-from belljar_kernel.files import REPORTED, VISITED, snapshot
+from belljar_kernel.files import VISITED, snapshot
+from belljar_kernel.protocol import CHANGED_FILES
 
 
 def changed(answered):
@@ -40,7 +41,7 @@ def test_names_that_are_not_text_survive_a_frame(process):
 
 def test_a_flood_of_files_is_bounded(guest):
     answered = guest.run("import os\nfor n in range(1500): os.close(os.open(f'f{n:04}', os.O_CREAT))")
-    assert len(answered.done["files"]) == REPORTED
+    assert len(answered.done["files"]) == CHANGED_FILES
 
 
 def test_a_scan_stops_counting(tmp_path):

@@ -276,7 +276,7 @@ def test_what_the_kernel_says_of_denials_is_marked_as_its_word_and_bounded(attac
         mine = next(cell.cell_contents for cell in socket.socket.connect.__closure__ if hasattr(cell.cell_contents, "tell"))
         mine._left = 10**6
         for n in range(500): mine.tell("%d " % n + "x" * 5000, "r\\x1b[31m\\n", "h" * 5000)
-        for n in range(500): mine._send("denial", {"kind": n, "target": None, "source": "egress"})
+        for n in range(500): mine._send("denial", {"kind": "k", "target": "", "rule": "r", "hint": "h", "source": "egress"})
         """)
     )
     assert execution.status == "ok", execution.error

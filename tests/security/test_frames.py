@@ -8,10 +8,14 @@ import tracemalloc
 
 import pytest
 
-from belljar.engines.transport.frames import MAX_FRAME, BrokenProtocol, FrameReader, decode
+from belljar.engines.transport.frames import BrokenProtocol, FrameReader, decode
 from belljar.execution import Execution
+from belljar.host.budget import Budget
+from belljar.host.conclusion import Ending, conclude
 from belljar.host.overflow import Overflow
-from belljar.host.recorder import RESULTS_BYTES, Recorder
+from belljar.host.recorder import Recorder
+from belljar.limits import Limits
+from belljar_kernel.protocol import FRAME_BYTES, RESULTS_BYTES
 
 
 def framed(body: bytes) -> bytes:
@@ -59,7 +63,7 @@ def test_text_full_of_brackets_and_commas_is_just_text():
 
 def test_a_length_beyond_the_cap_is_broken_before_a_byte_of_it_came():
     with pytest.raises(BrokenProtocol):
-        FrameReader().feed(struct.pack(">I", MAX_FRAME + 1))
+        FrameReader().feed(struct.pack(">I", FRAME_BYTES + 1))
 
 
 def test_frames_may_come_in_any_pieces():
@@ -100,7 +104,7 @@ def test_any_value_in_a_result_gives_a_sane_execution():
             {"data": {"application/vnd.belljar.table+json": value, "text/html": "x"}, "metadata": {"x": value}},
         ):
             execution = Execution()
-            Recorder(execution, 1000, Overflow(1), None)({"type": "result", "id": 1, **event})
+            recorder_of(execution)({"type": "result", "id": 1, **event})
             check(execution)
 
 
@@ -112,16 +116,20 @@ def test_a_value_that_is_too_large_is_left_out():
 
 def test_results_beyond_their_cap_are_left_out():
     execution = Execution()
-    recorder = Recorder(execution, 1000, Overflow(1), None)
+    recorder = recorder_of(execution)
     for _ in range(5):
         recorder({"type": "result", "id": 1, "data": {"text/plain": "x" * (RESULTS_BYTES // 3)}, "metadata": {}})
     assert len(execution.results) <= 3
     assert execution.truncated
 
 
+def recorder_of(execution: Execution) -> Recorder:
+    return Recorder(execution, 1000, Overflow(1, Budget(1 << 20)), None, lambda _: None)
+
+
 def finished(done: dict[str, object]) -> Execution:
     execution = Execution()
-    Recorder(execution, 1000, Overflow(1), None).finish({"type": "done", "id": 1, **done})
+    conclude(execution, Ending({"type": "done", "id": 1, **done}), Limits(), 1.0)
     return execution
 
 

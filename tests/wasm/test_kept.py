@@ -56,7 +56,7 @@ while True:
 
 
 def test_what_a_thread_told_arrives_though_it_is_ended_first(tmp_path: Path):
-    for name in ("kept.ts", "shared.ts"):
+    for name in ("kept.ts", "protocol.ts", "shared.ts"):
         (tmp_path / name).write_text((RUNTIME / name).read_text())
     for name, script in (("worker.ts", WORKER), ("control.ts", CONTROL)):
         (tmp_path / name).write_text(script.replace("FILES", str(FILES)).replace("FREE", str(FREE)))

@@ -87,10 +87,12 @@ def break_the_protocol(trial: Trial) -> str:
         "an id that is a bool": "frame({'type': 'done', 'id': True})",
         "an id of 5,000 digits": "frame(raw=b'{\"type\":\"done\",\"id\":' + b'9' * 5000 + b'}')",
         "a type of another time": "event('walls', pid=1)",
-        "a second hello": "frame({'type': 'hello', 'id': 0, 'protocol': 1})",
+        "a second hello": "frame({'type': 'hello', 'id': 0, 'protocol': 1, 'digest': 'x', 'python': '3.13.0'})",
         "a type that is a list": "event([])",
         "a list": "frame([1, 2])",
         "output that is no text": "event('stdout', text=5)",
+        "a result without its data": "event('result', metadata={}, main=True)",
+        "a refusal of no kind": "event('denial', target='x', rule='r', hint='h')",
     }
     for what, code in bodies.items():
         execution = speak(trial, code)
@@ -129,12 +131,9 @@ def forge_fields(trial: Trial) -> str:
         trial.expect(execution.state in ("kept", "reset") and execution.usage.wall_s > 0, "state or usage was forged")
         json.dumps(execution.to_dict(), allow_nan=False)
         trial.sandbox.reset()
-    for result in (
-        {"data": 5},
-        {"data": {"text/plain": 5, "application/json": {}}, "metadata": {}},
-        {"data": {"x": []}, "metadata": []},
-    ):
-        execution = speak(trial, f"frame({{**{result!r}, 'type': 'result', 'id': open_id}})")
+    bundles: list[dict[str, object]] = [{}, {"text/plain": 5, "application/json": {}}, {"x": []}]
+    for data in bundles:
+        execution = speak(trial, f"event('result', data={data!r}, metadata={{'x': [None]}}, main=False)")
         trial.expect_status(execution, "ok")
         json.dumps(execution.to_dict(), allow_nan=False)
     return f"{len(forged) + 3} forgeries"
@@ -230,3 +229,37 @@ def stop_listening(trial: Trial) -> str:
     trial.expect_status(shut, "ok", "crashed", "error")
     trial.expect_usable()
     return f"closed: {closed.status}, shut: {shut.status}"
+
+
+CALLS = """
+from belljar_kernel import calls
+def said(name):
+    try: return "did it: %.200r" % (calls.call(name, {}),)
+    except Exception as failure: return "%s: %.300s" % (type(failure).__name__, failure)
+"""
+FLOODS = {
+    "refused calls": "while True: calls._current.ask('open', {}).leave()",
+    "large calls": "x = {'x': 'y' * 900000}\nwhile True: calls._current.ask('open', x).leave()",
+    "calls that wait": "while True: calls.call('open')",
+}
+
+
+@attack(
+    "X14", "calls to names that it was not given are refused, and a flood of them stays its own", engines=EVERYWHERE
+)
+def call_out(trial: Trial) -> str:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    names = ["open", "eval", "fetch", "belljar", "", "..", "__class__", "x" * 100_000]
+    asked = trial.run(f"{CALLS}[said(name) for name in {names!r}]")
+    told = asked.value if isinstance(asked.value, list) else []
+    trial.expect(len(told) == len(names), f"not all names were answered: {asked.status} {asked.error}")
+    trial.expect(all("no call that this sandbox was given" in text for text in told), f"not refused: {told!r:.500}")
+    ends = []
+    for what, flood in FLOODS.items():
+        execution = trial.run(CALLS + flood, timeout=2)
+        ends.append(trial.expect_status(execution, "timeout", "crashed", "out_of_memory"))
+        trial.expect(len(execution.tool_calls) <= 1000, f"{what}: {len(execution.tool_calls)} were written down")
+        trial.expect_usable()
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10
+    trial.expect(grown < 200, f"the host grew by {grown} MB")
+    return f"{len(names)} refused; floods: {', '.join(ends)}; the host grew by {grown} MB"

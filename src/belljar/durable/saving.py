@@ -22,13 +22,13 @@ from belljar.packages.environment import Environment
 from belljar.state.checkpoint import Checkpoint, CheckpointReport
 from belljar.state.envelope import CHUNK, Opened, Piece, seal
 from belljar.text import plain
+from belljar_kernel.protocol import PART_KINDS
 
 MAX_BYTES = 4 << 30
 MAX_NAMES = 100_000
 MAX_REASON = 500
 TIMEOUT_S = 300.0
 LEAST_PATIENCE_S = 2.0
-KINDS = ("sources", "files", "names")
 MOST_ENDS = 10
 
 
@@ -202,7 +202,7 @@ class Arriving:
             said = error.get("value") if isinstance(error, dict) else None
             raise SandboxError(f"the state could not be saved: {self._failure or plain(said, MAX_REASON)}")
         for row in rows[:MAX_NAMES]:
-            if isinstance(row, dict) and row.get("kind") in KINDS and type(row.get("part")) is int:
+            if isinstance(row, dict) and row.get("kind") in PART_KINDS and type(row.get("part")) is int:
                 pieces = self._pieces.pop(row["part"], [])
                 if pieces:
                     yield {"kind": row["kind"], "names": _texts(row.get("names"))}, pieces

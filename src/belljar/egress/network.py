@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from belljar.egress.shares import of_descriptors
 from belljar.execution import Denial
 from belljar.text import plain
+from belljar_kernel.protocol import DENIALS
 
 if TYPE_CHECKING:
     from belljar.egress.server import Egress
 
-MOST_DENIALS = 100  # a guest decides how many there are
 LONGEST_TEXT = 1000
 FEWEST_CONNECTIONS, FOR_REFUSALS = 8, 32
 SHARE = 64  # of the files that this process may open, one in so many
@@ -42,7 +42,7 @@ class Network:
 
     def note(self, denial: Denial) -> None:
         """Keep what was refused."""
-        if len(self._denials) < MOST_DENIALS:
+        if len(self._denials) < DENIALS:
             self._denials.setdefault((denial.kind, denial.target, denial.rule, denial.hint, denial.source), denial)
 
     def note_event(self, event: Mapping[str, Any]) -> None:

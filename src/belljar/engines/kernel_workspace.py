@@ -13,10 +13,9 @@ from belljar.engines.base import Event, KernelExited
 from belljar.entry import Entry, Listing
 from belljar.errors import DiskFull, FileError, FileMissing, FileTooLarge, PathRefused, SandboxError
 from belljar_kernel.files import UNFINISHED, is_unfinished
+from belljar_kernel.protocol import FILE_PIECE_BYTES, PATH_CHARS
 
-CHUNK_BYTES = 1 << 20
 KINDS = ("file", "directory", "symlink", "other")
-LONGEST_PATH = 4096
 BAD_PARTS = ("", ".", "..")
 
 Ask = Callable[[dict[str, Any]], Awaitable[Event]]
@@ -67,7 +66,7 @@ class KernelWorkspace:
                 yield part
             if answer.get("end") is True:
                 return
-            if len(part) < CHUNK_BYTES:
+            if len(part) < FILE_PIECE_BYTES:
                 raise _nonsense(path)
 
     async def list(self, path: str, max_entries: int) -> Listing:
@@ -105,18 +104,18 @@ class KernelWorkspace:
 async def _parts(pieces: bytes | AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Cut bytes into pieces that a frame has room for."""
     if isinstance(pieces, bytes):
-        for start in range(0, len(pieces), CHUNK_BYTES):
-            yield pieces[start : start + CHUNK_BYTES]
+        for start in range(0, len(pieces), FILE_PIECE_BYTES):
+            yield pieces[start : start + FILE_PIECE_BYTES]
         return
     async for piece in pieces:
-        for start in range(0, len(piece), CHUNK_BYTES):
-            yield piece[start : start + CHUNK_BYTES]
+        for start in range(0, len(piece), FILE_PIECE_BYTES):
+            yield piece[start : start + FILE_PIECE_BYTES]
 
 
 def _entry(path: str, kind: Any, size: int, modified: float) -> Entry:
     if (
         not isinstance(path, str)
-        or len(path) > LONGEST_PATH
+        or len(path) > PATH_CHARS
         or not all(part not in BAD_PARTS for part in path.split("/"))
     ):
         raise ValueError(path)

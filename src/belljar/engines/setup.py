@@ -6,9 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from belljar.engines.base import Spec
+from belljar_kernel.protocol import HOME, RESULTS_BYTES, TMP
 
 DATA_SHARE = 0.9  # of the memory limit: a MemoryError that keeps the state comes before the kill that does not
-RESULTS_BYTES = 16 << 20
+# What every sandbox of every engine starts with; none is the host's.
+VARIABLES = {
+    "HOME": HOME, "USER": "sandbox", "LOGNAME": "sandbox", "LANG": "C.UTF-8", "TMPDIR": TMP,
+    "PYTHONDONTWRITEBYTECODE": "1",
+}  # fmt: skip
 
 
 def configuration(spec: Spec, variables: Mapping[str, str], rehearsals: int = 0) -> dict[str, Any]:

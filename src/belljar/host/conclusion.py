@@ -12,13 +12,7 @@ from belljar.entry import Listing
 from belljar.execution import ChangedFile, Execution, ExecutionError
 from belljar.host.stop import StoppedBy
 from belljar.limits import Limits
-
-VALUE_BYTES = 1 << 20
-MAX_FILES = 1000
-CODES = frozenset({
-    "PYTHON_SYNTAX_ERROR", "MODULE_NOT_FOUND", "IMPORT_ERROR", "RUNTIME_ERROR", "MEMORY_ERROR", "DISK_LIMIT",
-    "PROCESS_LIMIT", "CANCELLED",
-})  # fmt: skip
+from belljar_kernel.protocol import CHANGED_FILES, ERROR_CODES, PATH_CHARS, VALUE_BYTES
 
 
 @dataclass(frozen=True)
@@ -58,14 +52,14 @@ def conclude(execution: Execution, ending: Ending, limits: Limits, timeout_s: fl
 def found_files(listing: Listing) -> list[ChangedFile]:
     """Files of the workspace as an Execution names them."""
     files = [entry for entry in listing if entry.type == "file"]
-    return [ChangedFile(entry.path, entry.size, _mime(entry.path)) for entry in files[:MAX_FILES]]
+    return [ChangedFile(entry.path, entry.size, _mime(entry.path)) for entry in files[:CHANGED_FILES]]
 
 
 def weight(content: object) -> int:
-    """How many characters JSON of this content has, about."""
+    """How many characters JSON of this content has, as kernels write it; escapes of plain text are not counted."""
     if isinstance(content, str):
         return len(content)
-    return len(json.dumps(content)) if content else 0
+    return len(json.dumps(content, separators=(",", ":"))) if content else 0
 
 
 def _was_stopped(ending: Ending) -> bool:
@@ -116,7 +110,7 @@ def _error(given: object) -> ExecutionError | None:
         value=_text(given.get("value")),
         traceback=_text(given.get("traceback")),
         line=line if type(line) is int and line > 0 else None,
-        code=code if isinstance(code, str) and code in CODES else "RUNTIME_ERROR",
+        code=code if isinstance(code, str) and code in ERROR_CODES else "RUNTIME_ERROR",
     )
 
 
@@ -124,10 +118,10 @@ def _files(given: object) -> list[ChangedFile]:
     if not isinstance(given, list):
         return []
     files = []
-    for row in given[:MAX_FILES]:
+    for row in given[:CHANGED_FILES]:
         path, size = (row.get("path"), row.get("size")) if isinstance(row, dict) else (None, None)
         if isinstance(path, str) and type(size) is int and size >= 0:
-            files.append(ChangedFile(path[:4096], size, _mime(path)))
+            files.append(ChangedFile(path[:PATH_CHARS], size, _mime(path)))
     return files
 
 

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PLACE = "/packages/site"  # where a sandbox has the packages of its layer
+from belljar_kernel.protocol import PACKAGES
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Environment:
     @property
     def path(self) -> list[str]:
         """Folders that the kernel puts before the environment's own packages."""
-        return [PLACE] if self.layer is not None else []
+        return [PACKAGES] if self.layer is not None else []
 
 
 @functools.cache

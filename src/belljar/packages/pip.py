@@ -16,11 +16,12 @@ from belljar.packages.programs import find_program
 from belljar.packages.progress import Progress
 from belljar.packages.sources.base import Unavailable, megabytes
 from belljar.packages.weight import weight
+from belljar_kernel.protocol import WASM_PYTHON
 
 # What the wasm engine can import: Pyodide's own platform, and wheels without compiled parts.
 FOR_WASM = (
-    "--platform", "pyemscripten_2026_0_wasm32", "--python-version", "3.14", "--implementation", "cp",
-    "--abi", "cp314", "--abi", "none", "--only-binary", ":all:",
+    "--platform", "pyemscripten_2026_0_wasm32", "--python-version", WASM_PYTHON, "--implementation", "cp",
+    "--abi", f"cp{WASM_PYTHON.replace('.', '')}", "--abi", "none", "--only-binary", ":all:",
 )  # fmt: skip
 LAUNCHER = str(Path(__file__).with_name("launcher.py"))
 STALLED_S = 60.0

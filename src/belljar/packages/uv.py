@@ -16,7 +16,7 @@ from packaging.utils import parse_wheel_filename
 
 from belljar.packages.base import PREINSTALLED
 from belljar.packages.bounded import COMPILER_BYTES, Budget, run
-from belljar.packages.environment import PLACE, Environment
+from belljar.packages.environment import Environment
 from belljar.packages.failure import WITHOUT_INDEX, InstallFailed
 from belljar.packages.layers import Resolution, Resolved
 from belljar.packages.lock import try_to_hold
@@ -24,6 +24,7 @@ from belljar.packages.programs import find_program
 from belljar.packages.requirements import contradicts, name_of, versions
 from belljar.packages.stubs import write_stubs
 from belljar.settings import Settings
+from belljar_kernel.protocol import PACKAGES
 
 BYTECODE = Path(__file__).with_name("bytecode.py")
 KEPT = re.compile(r"UV_(?:.*INDEX.*|KEYRING.*|.*CERT.*|NATIVE_TLS|.*INSECURE_HOST|FIND_LINKS|OFFLINE|.*PROXY.*)")
@@ -140,7 +141,7 @@ def environment(scratch: Path, budget: Budget) -> dict[str, str]:
 
 def compile_modules(python: Path, site: Path, scratch: Path, budget: Budget) -> None:
     """Compile what was installed, as far as that goes within the bounds; the rest is compiled when it is imported."""
-    argv = [str(python), "-I", "-S", str(BYTECODE), str(site), PLACE]
+    argv = [str(python), "-I", "-S", str(BYTECODE), str(site), PACKAGES]
     with contextlib.suppress(InstallFailed):
         run(argv, scratch, environment(scratch, budget), budget, site, COMPILER_BYTES)
     for part in site.rglob("__pycache__/*.pyc.*"):  # of one that was ended

@@ -8,12 +8,13 @@ from typing import Any
 
 from belljar.engines.native import route
 from belljar.engines.native.interpreter import Interpreter
+from belljar.engines.setup import VARIABLES
 from belljar_jail import beneath
+from belljar_kernel.protocol import HOME, PACKAGES, SHM, TMP, WORKSPACE
 
 Step = dict[str, Any]
 
 GUEST_PREFIX = "/opt/python"
-HOME = "/home/sandbox"
 SYSTEM_FOLDERS = ("/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/bin", "/usr/share")
 MERGED_FOLDERS = ("/lib", "/lib32", "/lib64", "/bin")
 SETTINGS_FILES = (
@@ -27,7 +28,7 @@ WRITTEN_FILES = {
     "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
     "/etc/hostname": "sandbox\n",
 }
-MOUNT_POINTS = ("/workspace", HOME, "/dev/shm", "/proc", "/packages/site", "/.disk", "/.empty", *beneath.folders())
+MOUNT_POINTS = (WORKSPACE, HOME, SHM, "/proc", PACKAGES, "/.disk", "/.empty", *beneath.folders())
 
 
 def plan(interpreter: Interpreter, inside: Path, site: Path | None) -> list[Step]:
@@ -38,7 +39,7 @@ def plan(interpreter: Interpreter, inside: Path, site: Path | None) -> list[Step
     ]
     steps += [{"kind": "file", "at": path, "text": text} for path, text in WRITTEN_FILES.items()]
     steps += [{"kind": "folder", "at": path} for path in MOUNT_POINTS]
-    steps += [{"kind": "tmpfs", "at": "/tmp", "size": "16m"}]
+    steps += [{"kind": "tmpfs", "at": TMP, "size": "16m"}]
     steps += [
         {"kind": "link", "at": f"/dev/{name}", "to": f"/proc/self/{target}"}
         for name, target in {"fd": "fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}.items()
@@ -54,13 +55,8 @@ def guest_python(interpreter: Interpreter) -> str:
 def guest_environment(interpreter: Interpreter, threads: int = 1) -> dict[str, str]:
     """The environment that every sandbox starts from; nothing of the host's."""
     environment = {
-        "HOME": HOME,
-        "USER": "sandbox",
-        "LOGNAME": "sandbox",
+        **VARIABLES,
         "PATH": f"{_prefix(interpreter)}/bin:/usr/bin:/bin",
-        "LANG": "C.UTF-8",
-        "TMPDIR": "/tmp",
-        "PYTHONDONTWRITEBYTECODE": "1",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }
     environment |= route.variables(())

@@ -9,14 +9,8 @@ import struct
 from typing import Any, NoReturn
 
 from belljar.engines.base import Event
+from belljar_kernel.protocol import EVENTS, FRAME_BYTES, FRAME_DEPTH, FRAME_PARTS
 
-MAX_FRAME = 32 << 20
-MAX_DEPTH = 100
-MAX_PARTS = 2_000_000  # a list of nothing is two bytes in a frame, and dozens here
-EVENT_TYPES = frozenset({
-    "walls", "hello", "stdout", "stderr", "result", "state", "denial", "done", "ended", "file", "left", "fetch",
-    "fetch_body", "fetch_taken", "fetch_close", "mount",
-})  # fmt: skip
 _HEADER = struct.Struct(">I")
 _STRING = re.compile(rb'"[^"]*"')
 
@@ -47,7 +41,7 @@ class FrameReader:
         events = []
         while len(self._buffer) >= 4:
             (size,) = _HEADER.unpack_from(self._buffer)
-            if size > MAX_FRAME:
+            if size > FRAME_BYTES:
                 raise BrokenProtocol(f"a frame of {size} bytes")
             if len(self._buffer) < 4 + size:
                 break
@@ -62,25 +56,26 @@ def decode(body: bytes) -> Event:
     Raises:
         BrokenProtocol: when it is not one.
     """
-    if _parts(body) > MAX_PARTS and _has_too_many_parts(body):
-        raise BrokenProtocol(f"a frame of more than {MAX_PARTS} parts")
+    if _parts(body) > FRAME_PARTS and _has_too_many_parts(body):
+        raise BrokenProtocol(f"a frame of more than {FRAME_PARTS} parts")
     try:
         event: Event = _DECODER.decode(body.decode())
     except (ValueError, RecursionError) as failure:
         raise BrokenProtocol(f"a frame that is not JSON: {type(failure).__name__}") from None
     kind, number = (event.get("type"), event.get("id")) if isinstance(event, dict) else (None, None)
-    if not isinstance(kind, str) or kind not in EVENT_TYPES or type(number) is not int:
+    if not isinstance(kind, str) or kind not in EVENTS or type(number) is not int:
         raise BrokenProtocol("a frame that is not an event")
-    if event["type"] in ("stdout", "stderr") and not isinstance(event.get("text"), str):
-        raise BrokenProtocol("an output event without text")
-    if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
+    for name, types in EVENTS[kind].items():
+        if types and type(event.get(name)) not in types:
+            raise BrokenProtocol(f"an event {kind} whose {name} is not what it should be")
+    if body.count(b"[") + body.count(b"{") > FRAME_DEPTH:
         _check_depth(event)
     return event
 
 
 def _check_depth(event: Event) -> None:
     level: list[Any] = [event]
-    for _ in range(MAX_DEPTH):
+    for _ in range(FRAME_DEPTH):
         level = [
             child
             for parent in level
@@ -89,13 +84,13 @@ def _check_depth(event: Event) -> None:
         ]
         if not level:
             return
-    raise BrokenProtocol(f"JSON nested deeper than {MAX_DEPTH}")
+    raise BrokenProtocol(f"JSON nested deeper than {FRAME_DEPTH}")
 
 
 def _has_too_many_parts(body: bytes) -> bool:
     """Seen before it is parsed, and in linear time: what is in strings does not count."""
     bare = body.replace(rb"\\", b"").replace(rb"\"", b"")
-    return bare.count(b'"') > 4 * MAX_PARTS or _parts(_STRING.sub(b"", bare)) > MAX_PARTS
+    return bare.count(b'"') > 4 * FRAME_PARTS or _parts(_STRING.sub(b"", bare)) > FRAME_PARTS
 
 
 def _parts(body: bytes) -> int:

@@ -14,9 +14,9 @@ from belljar.engines.wasm.pack import Packing
 from belljar.errors import StartFailed
 from belljar.packages.bounded import COMPILER_BYTES, Budget
 from belljar.packages.bytecode import LARGEST
+from belljar_kernel.protocol import HANDED_PIECE_BYTES
 
 PACK, COMPILED = "pack", "compiled.bin"
-CHUNK_BYTES = 8 << 20
 COMPILED_FROM_BYTES = 500_000  # below that, compiling inside takes less time than starting somebody who does it ahead
 
 
@@ -54,6 +54,6 @@ def layer_requests(site: Path | None) -> Iterator[dict[str, Any]]:
         yield {"type": "layer_mount", "tree": None}
         return
     with open(site.parent / f"{PACK}.bin", "rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
+        while chunk := file.read(HANDED_PIECE_BYTES):
             yield {"type": "layer_part", "data": base64.b64encode(chunk).decode("ascii")}
     yield {"type": "layer_mount", "tree": (site.parent / f"{PACK}.json").read_text("utf-8")}

@@ -9,16 +9,14 @@ from typing import Any
 
 from belljar.engines.base import Event
 from belljar.engines.transport.frames import BrokenProtocol, FrameReader
+from belljar_kernel.protocol import EVENTS, PATH_CHARS, WORKSPACE
 
 END_TIMEOUT_S = 3  # until Python has ended
 HAND_OVER_TIMEOUT_S = 30  # until the files are here
 HAND_BACK_TIMEOUT_S = 60  # until the next process has them
-LONGEST_PATH = 4096
-FIELDS = {"path": (str,), "mode": (int,), "modified": (int, float), "append": (bool,), "data": (str,)}
 FRAMES_PER_MB, LEAST_FRAMES = 257, 2048  # as many files as fit, and a frame for each piece of the large ones
 FOLDER, FILE, KIND, PERMISSIONS = 0o40000, 0o100000, 0o170000, 0o7777
 KINDS = {FOLDER: "directory", FILE: "file"}
-WORKSPACE = "workspace"
 USUAL = {FOLDER | 0o755, FILE | 0o644}
 
 Restore = dict[str, Any]
@@ -70,17 +68,15 @@ class Leaving:
         if event["type"] == "left":
             self.files.set_result(self._restores)
             return
-        target = event.get("target")
-        is_whole = all(type(event.get(name)) in kinds for name, kinds in FIELDS.items())
-        if event["type"] != "file" or not is_whole or not isinstance(target, str | None):
+        if event["type"] != "file":
             raise BrokenProtocol("not a file")
-        if max(len(event["path"]), len(target or "")) > LONGEST_PATH:
+        if max(len(event["path"]), len(event.get("target") or "")) > PATH_CHARS:
             raise BrokenProtocol("no such path")
         self._left_bytes -= len(event["data"])
         self._left_frames -= 1
         if self._left_bytes < 0 or self._left_frames < 0:
             raise BrokenProtocol("more files than there can be")
-        restore = {name: event[name] for name in FIELDS} | ({"target": target} if target is not None else {})
+        restore = {name: event[name] for name in EVENTS["file"] if event.get(name) is not None}
         self._restores.append({"type": "file_restore", **restore})
 
 
@@ -89,7 +85,7 @@ def listing(restores: list[Restore]) -> list[tuple[str, str, int, float]]:
     facts: dict[tuple[str, ...], tuple[str, int, float]] = {}
     for restore in restores:
         root, *parts = restore["path"].removeprefix("/").split("/")
-        if root == WORKSPACE and parts:
+        if f"/{root}" == WORKSPACE and parts:
             before = facts[*parts][1] if restore["append"] and tuple(parts) in facts else 0
             data = restore["data"]
             size = before + len(data) * 3 // 4 - data[-2:].count("=")

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from belljar.egress.network import Network
 from belljar.engines import exits
 from belljar.engines.base import Event, Exit, KernelExited, Sample, Spec
+from belljar.engines.setup import VARIABLES
 from belljar.engines.transport.seat import START_TIMEOUT_S, Seat
+from belljar.engines.wasm.builtins import Builtins
 from belljar.engines.wasm.fetches import Fetches
 from belljar.engines.wasm.folders import Folders
 from belljar.engines.wasm.layer import layer_requests
@@ -27,6 +29,7 @@ from belljar.engines.wasm.leaving import (
 )
 from belljar.engines.wasm.mounts import Mounts
 from belljar.engines.wasm.python import PythonExchange
+from belljar.engines.wasm.replies import Replies
 from belljar.engines.wasm.runner import OnOutput, Runner
 from belljar.errors import SandboxClosed, StartFailed
 from belljar.packages.environment import Environment
@@ -39,10 +42,7 @@ Launch = Callable[[Spec, OnOutput], Awaitable[Runner]]
 ASK_TIMEOUT_S = 8
 MOST_CONNECTIONS = 64  # to allowed hosts, at once: this process holds the bodies that are on their way
 LAST_SIGNAL = 31
-ENVIRONMENT = {
-    "HOME": "/home/sandbox", "USER": "sandbox", "LOGNAME": "sandbox", "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8",
-    "TMPDIR": "/tmp", "PYTHONDONTWRITEBYTECODE": "1",
-}  # fmt: skip
+ENVIRONMENT = {**VARIABLES, "PATH": "/usr/bin:/bin"}
 
 
 class WasmProcess(Seat[PythonExchange]):
@@ -133,13 +133,11 @@ class WasmProcess(Seat[PythonExchange]):
             said = runner.said() or exchange.broken or "it ended"
             raise StartFailed(f"the WebAssembly sandbox did not come up: {said}")
         exchange.ended.add_done_callback(lambda _: self._on_end(runner, exchange))
-        fetches = Fetches(lambda: self._way_out, runner, exchange.end)
-        exchange.on_fetch = fetches.take
-        exchange.ended.add_done_callback(lambda _: fetches.end())
-        if self._folders is not None:
-            mounts = Mounts(self._folders.again(), runner.write)
-            exchange.on_question = mounts.take
-            exchange.ended.add_done_callback(lambda _: mounts.end())
+        replies = Replies(runner, exchange.end)
+        mounts = Mounts(self._folders.again(), replies) if self._folders is not None else None
+        builtins = Builtins(Fetches(lambda: self._way_out, replies), mounts)
+        exchange.on_builtin = builtins.take
+        exchange.ended.add_done_callback(lambda _: builtins.end())
         if self.spec.environment.layer is not None:
             await self.show(self.spec.environment)
         runner.settle()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from belljar.errors import FileError
 from belljar.surfaces.cli.screen import IMAGES
+from belljar_kernel.protocol import WORKSPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -75,7 +76,7 @@ def inside(name: str) -> PurePosixPath | None:
     path = PurePosixPath(name)
     if path.is_absolute():
         try:
-            path = path.relative_to("/workspace")
+            path = path.relative_to(WORKSPACE)
         except ValueError:
             return None
     return path if path.parts and ".." not in path.parts and "\0" not in name else None

@@ -1,10 +1,11 @@
 /** Loads Pyodide with the packs mounted. What differs between a plain boot, a build and a restore is the caller's. */
 import type { EmscriptenModule, FileSystem, LoadOptions, Pyodide } from "./emscripten.ts";
 import { mountPack, openPack, type Pack } from "./pack.ts";
-import { FOLDER, KERNEL, LAYER, OWN, SITE } from "./places.ts";
+import { FOLDER } from "./places.ts";
+import { HOME, KERNEL, LAYER, OWN, SITE } from "./protocol.ts";
 
 const ENVIRONMENT = {
-  HOME: "/home/sandbox",
+  HOME,
   PYTHONHASHSEED: "0",
   PYTHONDONTWRITEBYTECODE: "1",
   PYTHONPATH: KERNEL,

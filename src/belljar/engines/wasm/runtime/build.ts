@@ -5,7 +5,8 @@
 import { boot, openParts } from "./boot.ts";
 import { compileMain, type LibraryPlace } from "./modules.ts";
 import { placeOf } from "./pack.ts";
-import { FOLDER, SITE } from "./places.ts";
+import { FOLDER } from "./places.ts";
+import { SITE } from "./protocol.ts";
 import { Recorder } from "./record.ts";
 
 const [name] = Deno.args;

@@ -1,6 +1,7 @@
 /** Frames on the process's own standard output, four bytes of length and JSON; all of it made of what was there before any
  * user code. */
 import { set, subarray } from "./genuine.ts";
+import type { Event } from "./protocol.ts";
 import { OUTPUT } from "./shared.ts";
 
 const encoder = new TextEncoder();
@@ -56,7 +57,7 @@ function begin(shared: Int32Array): void {
   while (true) wait(shared, OUTPUT, TAKEN_OVER);
 }
 
-/** Write a document. */
-export function send(document: Record<string, unknown>): void {
-  sendText(stringify(document));
+/** Write an Event. */
+export function send(event: Event): void {
+  sendText(stringify(event));
 }

@@ -7,7 +7,8 @@ import { boot, openParts } from "./boot.ts";
 import type { PyCallable } from "./emscripten.ts";
 import { compileMain } from "./modules.ts";
 import { entryOf, mountPack, openPack, type Tree } from "./pack.ts";
-import { FOLDER, LAYER, SITE } from "./places.ts";
+import { FOLDER } from "./places.ts";
+import { LAYER, SITE } from "./protocol.ts";
 
 const [out, layer] = Deno.args;
 const parts = await openParts(true);

@@ -7,11 +7,12 @@ import { send, sendBytes, takeOutput } from "./channel.ts";
 import { Kept } from "./kept.ts";
 import { Outbox } from "./mailbox.ts";
 import { compileLibraries, readMain } from "./modules.ts";
+import { HANDED_PIECE_BYTES } from "./protocol.ts";
 import { sharedMemory } from "./shared.ts";
 
 const SIGINT = 2;
-const CHUNK = 8 << 20;
-const OBJECT = 0x7b; // the first byte of JSON; any other begins a message for the mailbox
+/** How a reply begins. Those to calls of a file system have numbers below zero. */
+const REPLY = /^\{"type": ?"reply", ?"call_id": ?(-?)\d/, BEGINNING = 64;
 const shared = sharedMemory();
 const outbox = new Outbox(shared);
 const options = JSON.parse(Deno.args[0]);
@@ -54,8 +55,8 @@ async function leave(marker: string): Promise<never> {
   sendBytes(Uint8Array.fromHex(marker));
   await kept.arrived();
   for (const { data, ...facts } of kept.files()) {
-    for (let start = 0; start === 0 || start < data.length; start += CHUNK) {
-      const chunk = new Uint8Array(data.subarray(start, start + CHUNK)).toBase64();
+    for (let start = 0; start === 0 || start < data.length; start += HANDED_PIECE_BYTES) {
+      const chunk = new Uint8Array(data.subarray(start, start + HANDED_PIECE_BYTES)).toBase64();
       send({ type: "file", id: 0, ...facts, append: start > 0, data: chunk });
     }
   }
@@ -80,8 +81,9 @@ async function read(size: number): Promise<Uint8Array> {
 while (true) {
   const size = new DataView((await read(4)).buffer).getUint32(0);
   const frame = await read(size);
-  if (frame[0] !== OBJECT) {
-    outbox.put(frame);
+  const reply = REPLY.exec(decoder.decode(frame.subarray(0, BEGINNING)));
+  if (reply) {
+    outbox.put(frame, reply[1] !== "");
     continue;
   }
   const text = decoder.decode(frame);

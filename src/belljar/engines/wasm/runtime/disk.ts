@@ -5,7 +5,8 @@
  */
 import type { FileNode, FileSystem } from "./emscripten.ts";
 import { set } from "./genuine.ts";
-import { type Change, DEEPEST } from "./kept.ts";
+import type { Change } from "./kept.ts";
+import { FOLDER_LEVELS } from "./protocol.ts";
 
 const ENOSPC = 51, EROFS = 69, ENAMETOOLONG = 37;
 const BYTES_PER_FILE = 4096;
@@ -76,7 +77,7 @@ export function ownDisk(fs: FileSystem, folders: string[], limit: number, tell: 
       levels++;
       letters += above.name.length + 1;
     }
-    if (levels > DEEPEST || letters > LONGEST_PATH) throw new fs.ErrnoError(ENAMETOOLONG);
+    if (levels > FOLDER_LEVELS || letters > LONGEST_PATH) throw new fs.ErrnoError(ENAMETOOLONG);
   };
   const below = (node: OwnNode): { levels: number; letters: number } => {
     const most = { levels: 0, letters: 0 };

@@ -1,12 +1,10 @@
 /** The host's requests about files of the workspace. Paths are relative to it; none leads out of it, or through a link
  * that does. */
 import type { FileSystem } from "./emscripten.ts";
-import { DEEPEST } from "./kept.ts";
+import { FILE_PIECE_BYTES, type FileFailure, FOLDER_LEVELS, type ProgramRequest, WORKSPACE } from "./protocol.ts";
 
-const WORKSPACE = "/workspace";
-const CHUNK = 1 << 20;
 const APPEND = 0o2001, REPLACE = 0o1101; // O_WRONLY with O_APPEND, or with O_CREAT and O_TRUNC
-const ERRNO: Record<number, string> = {
+const ERRNO: Record<number, FileFailure> = {
   44: "missing",
   51: "full",
   54: "through",
@@ -15,21 +13,10 @@ const ERRNO: Record<number, string> = {
   37: "deep",
 };
 
-export interface FileRequest {
-  type: "file_write" | "file_read" | "file_list" | "file_delete" | "file_restore" | "file_mode";
-  fresh?: string;
-  path: string;
-  data?: string;
-  append?: boolean;
-  last?: boolean;
-  offset?: number;
-  max?: number;
-  mode?: number;
-  modified?: number;
-  target?: string;
-}
+export type FileRequest = Extract<ProgramRequest, { type: `file_${string}` }>;
+type Asked<Type extends FileRequest["type"]> = Extract<FileRequest, { type: Type }>;
 
-type Answer = Record<string, unknown>;
+type Answer = { failure?: FileFailure; [field: string]: unknown };
 
 /** What the host gets for a request; failures are told by a word, for which it has the sentence. */
 export function answerFileRequest(fs: FileSystem, request: FileRequest): Answer {
@@ -46,23 +33,24 @@ export function answerFileRequest(fs: FileSystem, request: FileRequest): Answer 
       case "file_restore":
         return restore(fs, request);
       case "file_mode":
-        fs.chmod(request.path, request.mode ?? 0);
+        fs.chmod(request.path, request.mode);
         return {};
     }
   } catch (failure) {
-    if (failure instanceof Refused) return { failure: failure.message };
+    if (failure instanceof Refused) return { failure: failure.why };
     const errno = (failure as { errno?: number }).errno;
     if (errno === undefined) return { failure: "unknown", detail: `${failure}`.slice(0, 200) };
     return { failure: ERRNO[errno] ?? "unknown", detail: `errno ${errno}` };
   }
 }
 
-class Refused extends Error {}
+class Refused extends Error {
+  constructor(readonly why: FileFailure) {
+    super(why);
+  }
+}
 
-function write(
-  fs: FileSystem,
-  { path, fresh: temporary, data = "", append = false, last = true }: FileRequest,
-): Answer {
+function write(fs: FileSystem, { path, fresh: temporary, data, append, last }: Asked<"file_write">): Answer {
   const names = path.split("/"), name = names.pop()!;
   const folder = [WORKSPACE, ...names].reduce((above, below) => makeFolder(fs, above, below));
   const fresh = `${folder}/${temporary}`, bytes = Uint8Array.fromBase64(data);
@@ -92,12 +80,12 @@ function makeFolder(fs: FileSystem, above: string, below: string): string {
   return path;
 }
 
-function read(fs: FileSystem, { path, offset = 0, max = 0 }: FileRequest): Answer {
+function read(fs: FileSystem, { path, offset, max }: Asked<"file_read">): Answer {
   const real = beneath(fs, path), facts = fs.stat(real);
   if (fs.isDir(facts.mode)) throw new Refused("folder");
   if (!fs.isFile(facts.mode)) throw new Refused("special");
   if (facts.size > max) return { failure: "large", size: facts.size };
-  const bytes = new Uint8Array(Math.min(CHUNK, Math.max(0, facts.size - offset)));
+  const bytes = new Uint8Array(Math.min(FILE_PIECE_BYTES, Math.max(0, facts.size - offset)));
   const stream = fs.open(real, 0);
   try {
     const count = fs.read(stream, bytes, 0, bytes.length, offset);
@@ -107,7 +95,7 @@ function read(fs: FileSystem, { path, offset = 0, max = 0 }: FileRequest): Answe
   }
 }
 
-function list(fs: FileSystem, { path, max = 0 }: FileRequest): Answer {
+function list(fs: FileSystem, { path, max }: Asked<"file_list">): Answer {
   const root = beneath(fs, path || ".");
   if (!fs.isDir(fs.stat(root).mode)) throw new Refused("through");
   const entries: unknown[] = [];
@@ -120,11 +108,11 @@ function list(fs: FileSystem, { path, max = 0 }: FileRequest): Answer {
       if (fs.isDir(facts.mode) && levels) walk(`${folder}/${name}`, `${prefix}${name}/`, levels - 1);
     }
   };
-  walk(root, path ? `${path}/` : "", DEEPEST);
+  walk(root, path ? `${path}/` : "", FOLDER_LEVELS);
   return { entries };
 }
 
-function remove(fs: FileSystem, { path }: FileRequest): Answer {
+function remove(fs: FileSystem, { path }: Asked<"file_delete">): Answer {
   const names = path.split("/"), name = names.pop()!;
   const folder = beneath(fs, names.join("/") || ".");
   const clear = (target: string): void => {
@@ -139,9 +127,9 @@ function remove(fs: FileSystem, { path }: FileRequest): Answer {
 /** Put back, by its full path, what an earlier process had; folders come before what is in them. */
 function restore(
   fs: FileSystem,
-  { path, data = "", append = false, mode = 0, modified = 0, target }: FileRequest,
+  { path, data, append, mode, modified, target }: Asked<"file_restore">,
 ): Answer {
-  if (target !== undefined) fs.symlink(target, path);
+  if (typeof target === "string") fs.symlink(target, path);
   else if (fs.isDir(mode)) fs.mkdir(path, 0o755);
   else {
     const bytes = Uint8Array.fromBase64(data);

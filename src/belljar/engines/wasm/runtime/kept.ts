@@ -1,6 +1,7 @@
 /** The files of the sandbox as the control thread knows them: enough to hand them on when the thread that runs Python has
  * to be ended. What it is told comes from that thread, and is not trusted to make sense. Changes have a port of their own,
  * because what was posted to a worker's owner is gone when the worker is terminated, and what is in a port is not. */
+import { FOLDER_LEVELS } from "./protocol.ts";
 import { TOLD } from "./shared.ts";
 
 /** Facts are shared: size, modification time in milliseconds, mode. */
@@ -28,8 +29,6 @@ export interface KeptFile {
 }
 
 const NOTHING = new Uint8Array(0);
-/** Of the folders that lie in one another, and what is in the last. */
-export const DEEPEST = 128;
 const { add, load } = Atomics;
 
 /** The Python thread's side: says a change, and counts it. What that thread then answers comes after both. */
@@ -90,7 +89,7 @@ export class Kept {
 
   #path(node: Node): string {
     let path = node.name, above = this.#nodes.get(node.parent);
-    for (let steps = 0; above && steps < DEEPEST; steps++) {
+    for (let steps = 0; above && steps < FOLDER_LEVELS; steps++) {
       path = `${above.name}/${path}`;
       if (above.parent === 0) return path;
       above = this.#nodes.get(above.parent);

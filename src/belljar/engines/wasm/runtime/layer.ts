@@ -3,13 +3,9 @@
 import type { FileSystem } from "./emscripten.ts";
 import { bound, set } from "./genuine.ts";
 import { mountPack } from "./pack.ts";
-import { LAYER } from "./places.ts";
+import { LAYER, type ProgramRequest } from "./protocol.ts";
 
-export interface LayerRequest {
-  type: "layer_part" | "layer_mount";
-  data?: string;
-  tree?: string | null;
-}
+export type LayerRequest = Extract<ProgramRequest, { type: `layer_${string}` }>;
 
 const { parse } = JSON;
 const fromBase64 = Uint8Array.fromBase64.bind(Uint8Array);
@@ -19,7 +15,7 @@ let parts: Uint8Array[] = [], isMounted = false;
 /** What the host gets for a request: nothing, or why it did not work. */
 export function answerLayerRequest(fs: FileSystem, request: LayerRequest): Record<string, unknown> {
   try {
-    if (request.type === "layer_part") parts[parts.length] = fromBase64(request.data ?? "");
+    if (request.type === "layer_part") parts[parts.length] = fromBase64(request.data);
     else mount(fs, request.tree ?? null);
     return {};
   } catch (failure) {
