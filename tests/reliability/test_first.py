@@ -16,7 +16,7 @@ from tests.reliability.traces import eventually, traces
 from belljar import Limits, Policy, StartFailed, compose
 from belljar.engines.base import KernelProcess, Spec
 from belljar.engines.native import process as native_process
-from belljar.engines.wasm import process as wasm_process
+from belljar.engines.transport import seat
 from belljar.settings import Settings
 
 BARE = Policy(packages="none")
@@ -46,7 +46,7 @@ def started(host: compose.LocalHost, name: str, request: dict[str, Any], limits:
         return await engine.start(Spec("first", environment, limits or Limits()))
 
     with pytest.MonkeyPatch.context() as patch:
-        for each in (native_process, wasm_process):
+        for each in (native_process, seat):
             patch.setattr(each, "configuration", lambda *_: request)
         return host.background.wait(asyncio.wait_for(start(), 60))
 
