@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     class Post(Protocol):
         """How replies arrive."""
 
-        reads_in_thread: bool  # whether somebody must read for coroutines, beside their loop
+        reads_in_thread: bool  # whether a thread must read for coroutines, beside their loop
 
         def take(self) -> list[dict[str, Any]]:
             """The replies that are there; the caller is the one reader."""
@@ -64,7 +64,7 @@ class CallFailed(RuntimeError):
 
 
 class Pending:
-    """One call on its way; settled once, by a reply or because nobody will reply any more."""
+    """One call on its way; settled once, by a reply or because none can come any more."""
 
     def __init__(self, calls: Calls, number: int, lasts: bool) -> None:
         self.number = number
@@ -117,10 +117,10 @@ class Pending:
             try:
                 loop.call_soon_threadsafe(_arrive, arrival)
             except RuntimeError:
-                pass  # that loop is closed: nobody waits on it
+                pass  # that loop is closed, and runs nothing that waits
 
     def leave(self) -> None:
-        """Drop the reply, if it has not come: nobody waits for it any more."""
+        """Drop the reply, if it has not come: it is not waited for any more."""
         self._calls.forget(self.number)
 
     def _settled(self) -> bool:
@@ -128,7 +128,7 @@ class Pending:
 
 
 class Calls:
-    """The calls of one kernel."""
+    """All calls of a kernel."""
 
     def __init__(self, send: Send, interrupts: Interrupts) -> None:
         self.interrupts = interrupts
@@ -261,7 +261,7 @@ class Calls:
         if is_over() or self.deliver():
             return
         post.get_ready()
-        if not is_over():  # whoever ends the wait from here on can wake us
+        if not is_over():  # a thread that makes it so from here on wakes us
             self.interrupts.let(partial(post.wait, seconds))
             self.deliver()
 

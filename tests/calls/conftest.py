@@ -101,7 +101,7 @@ def shared(engine: str) -> Iterator[Caller]:
 
 @pytest.fixture
 def caller(shared: Caller) -> Caller:
-    """A sandbox that the tests of one file share; a test that breaks it gets the next a fresh Python."""
+    """A sandbox that the tests of a file share; a test that breaks it gets the next a fresh Python."""
     return shared
 
 

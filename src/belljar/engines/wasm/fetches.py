@@ -23,11 +23,11 @@ WINDOW_BYTES = 512 << 10  # of a body that waits here, in either direction
 LEAST_BYTES = 1 << 10  # that a piece counts for, however small it is
 MOST_REDIRECTS = 20
 LONGEST_URL, LONGEST_METHOD, MOST_HEADERS, HEADERS_BYTES = 32 << 10, 32, 256, 64 << 10
-STALLED_S = 60  # a response that nobody reads is given up
+STALLED_S = 60  # a response that is not read is given up
 
 
 class Fetches:
-    """All of one Python. The number of a fetch is that of the call which opened it."""
+    """All fetches of a Python. The number of a fetch is that of the call which opened it."""
 
     def __init__(self, way_out: Callable[[], WayOut | None], replies: Replies) -> None:
         self._way_out = way_out
