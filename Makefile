@@ -13,7 +13,7 @@ DENO := $(CURDIR)/$(BIN)/deno
 INGREDIENTS := $(wildcard src/belljar/packages/*.py src/belljar/packages/sources/*.py src/belljar/packages/pins.json \
 	src/belljar/engines/wasm/*.py $(RUNTIME)/*.ts src/belljar_kernel/*.py)
 
-.PHONY: setup install run test test-all check format bench clean
+.PHONY: setup install run quick test test-native test-wasm test-long check format bench clean
 
 ## setup: the virtual environment, and what sandboxes of each engine import from
 setup: $(PREPARED)
@@ -38,13 +38,25 @@ $(PREPARED): $(INSTALLED) $(INGREDIENTS)
 run: setup
 	$(BIN)/python examples/tour.py
 
-## test: the whole suite; T=… narrows it (make test T=tests/test_docs.py)
+## quick: format, lint, types, imports, and the tests that need no walls; needs no prepared environments
+quick: install
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest $(TWO) -q -m "not engine and not long"
+
+## test: the suite; T=… narrows it (make test T=tests/test_docs.py)
 test: setup
 	$(BIN)/python -m pytest $(TWO) $(T)
 
-## test-all: the suite with what takes long: every conformance case and every attack on every engine
-test-all: setup
-	$(BIN)/python -m pytest $(TWO) -m "long or not long" $(T)
+## test-native, test-wasm: those tests of the suite that one engine's walls are needed for
+test-native test-wasm: setup
+	$(BIN)/python -m pytest $(TWO) -m "$(@:test-%=%) and not long" $(T)
+
+## test-long: what takes long: every conformance case and every attack on wasm, and what else has the mark
+test-long: setup
+	$(BIN)/python -m pytest $(TWO) -m long $(T)
 
 ## check: format, lint, types, and which module may import which; for Python and for TypeScript
 check: install

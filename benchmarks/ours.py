@@ -14,7 +14,9 @@ from types import TracebackType
 from belljar import Execution, Policy, Sandbox, compose
 from belljar.engines.native.engine import NativeEngine
 from belljar.engines.native.process import NativeProcess
+from belljar.engines.options import WarmStart
 from belljar.packages.environment import Environment
+from belljar.service.base import LIBRARY
 from belljar.settings import Settings
 
 ENGINE = "native"
@@ -51,7 +53,8 @@ class Belljar:
     def fill(self) -> None:
         """Wait until all that is made ahead is there, so that its making is not measured with the next sandbox."""
         if self._here.settings.pool_size and self._environment:
-            self._here.background.wait(self._here.host.ready(self._engine, self._environment))
+            host = self._here.host
+            self._here.background.wait(host.pools.ready(host.registry.engine(self._engine), self._environment))
         self._here.background.wait(asyncio.wait_for(self._keepers(), LONGEST_S))
 
     def create(self) -> Sandbox:
@@ -77,21 +80,25 @@ class Belljar:
 
     def pids(self, sandbox: Sandbox) -> list[int]:
         """A sandbox's own processes: its keeper and its kernel."""
-        process = self._here.host.sessions[sandbox.id].process
+        session = self._here.host.session(LIBRARY, sandbox.id)
+        assert session is not None
+        process = session.process
         assert isinstance(process, NativeProcess)
         assert process.kernel is not None
         assert process.keeper is not None
         return [_pid(process.keeper.pidfd), _pid(process.kernel.pidfd)]
 
     async def _keepers(self) -> None:
-        engine = self._here.host.registry.get(self._engine)
+        engine = self._here.host.registry.engine(self._engine)
         while isinstance(engine, NativeEngine) and engine.in_reserve < self._here.settings.reserve_size:
             await asyncio.sleep(0.002)
 
     async def _warm_up(self) -> Environment:
-        engine = await self._here.host.registry.choose(self._engine)
-        environment = await self._here.environment(engine, self._policy)
-        await engine.warm_up(environment)
+        host = self._here.host
+        engine = await host.registry.choose(self._engine)
+        environment = await host.environment(host.registry.installer(engine.name), self._policy)
+        if isinstance(engine, WarmStart):
+            await engine.warm_up(environment)
         return environment
 
 

@@ -38,11 +38,12 @@ MOST_GROWN_KB = 2048
 KILLED = """
 import json, sys, threading, time
 from belljar import Sandbox, compose
+from belljar.service.base import LIBRARY
 made = [Sandbox("native", durable=True) for _ in range(int(sys.argv[1]))]
 here = compose.local_host()
 for number, sandbox in enumerate(made):
     sandbox.run(f"x = {number}")
-    here.background.wait(here.host.sessions[sandbox.id].life.settle())
+    here.background.wait(here.host.session(LIBRARY, sandbox.id).guardian.settle())
 begun = threading.Semaphore(0)
 for sandbox in made:
     code = "print('on', flush=True)\\nwhile True: pass"
@@ -143,7 +144,8 @@ def settled(scratch: Path, wanted: Baseline | None) -> Baseline:
     """What there is when it has stopped changing, or is what it should be."""
     here = compose.local_host()
     if here.settings.pool_size:
-        here.background.wait(here.host.ready("native", compose.base_environment("native")))
+        native = here.host.registry.engine("native")
+        here.background.wait(here.host.pools.ready(native, compose.base_environment("native")))
     deadline, last, same = time.monotonic() + SETTLE_S, None, 0
     while time.monotonic() < deadline and same < 10:
         gc.collect()

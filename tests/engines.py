@@ -11,7 +11,7 @@ import pytest
 
 from belljar import EngineUnavailable, Policy
 from belljar.compose import LocalHost
-from belljar.engines.base import Engine
+from belljar.packages.installer import Installer
 
 
 @contextmanager
@@ -23,12 +23,12 @@ def required() -> Iterator[None]:
         go_without(str(unavailable))
 
 
-def prepared(name: str, host: LocalHost) -> Engine:
-    """An engine of that host whose base environment is there already."""
-    engine = host.host.registry.get(name)
-    if not engine.is_prepared(Policy()):
+def prepared(name: str, host: LocalHost) -> Installer:
+    """The installer of that host whose base environment for this engine is there already."""
+    installer = host.host.registry.installer(name)
+    if not installer.is_prepared(Policy()):
         go_without(f"the {name} engine is not prepared: `belljar packages sync --engine {name}`")
-    return engine
+    return installer
 
 
 def go_without(reason: str) -> NoReturn:

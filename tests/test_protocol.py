@@ -10,10 +10,10 @@ import sys
 from importlib import resources
 
 import pytest
-from belljar.engines.wasm.workspace import MemoryWorkspace
 from tests.pages import DOCS, ROOT
 from tools import protocol_ts
 
+from belljar.engines.kernel_workspace import KernelWorkspace
 from belljar.engines.transport.frames import BrokenProtocol, decode
 from belljar.errors import FileError
 from belljar_kernel import protocol
@@ -71,7 +71,7 @@ def test_the_host_has_a_sentence_for_every_word_for_a_failure():
     sentences = {}
     for word in protocol.FILE_FAILURES:
         with pytest.raises(FileError) as caught:
-            asyncio.run(MemoryWorkspace(ask).delete(word))
+            asyncio.run(KernelWorkspace(ask).delete(word))
         sentences[word] = str(caught.value)
     assert [word for word in sentences if "errno" in sentences[word]] == ["unknown"]
     assert len({*sentences.values()}) == len(sentences)

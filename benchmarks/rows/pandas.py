@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from belljar import Policy, Sandbox, compose
+from belljar import Sandbox, compose
 from belljar.packages import pip
 from belljar.packages.requirements import versions
 from belljar.settings import Settings
@@ -35,7 +35,7 @@ def measure(effort: Effort, stage: ExitStack) -> Row:
     )
     stage.callback(here.close)
     with compose.using(here):
-        preinstalled = versions(compose.chosen(ENGINE).environment(Policy()).packages)["pandas"]
+        preinstalled = versions(compose.base_environment(ENGINE).packages)["pandas"]
     wanted = fetched(preinstalled, folder)
     if wanted is None:
         absent = "no other pandas could be fetched"

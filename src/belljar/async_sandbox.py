@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from belljar import compose, validation
-from belljar.errors import InvalidRequest, SandboxClosed, SandboxError
+from belljar.background import BackgroundLoop
+from belljar.errors import CheckpointRefused, InvalidRequest, SandboxClosed, SandboxError
 from belljar.events import Event
 from belljar.execution import Completion, Execution, Variable
 from belljar.files import AsyncFiles
@@ -99,9 +100,10 @@ class AsyncSandbox:
         """Whether its host still runs, in this very process."""
         return self._background.reachable
 
-    def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine about this sandbox on the background loop, and block until it is done."""
-        return self._background.wait(coroutine)
+    @property
+    def background(self) -> BackgroundLoop:
+        """The loop that its host runs on, for a caller that does not await."""
+        return self._background
 
     @property
     def restored(self) -> CheckpointReport | None:
@@ -132,7 +134,8 @@ class AsyncSandbox:
 
     async def stream(self, code: str, **options: Unpack[StreamOptions]) -> AsyncGenerator[Event | Execution, None]:
         """Run code and iterate its events as they happen; the last item is the Execution. Leaving early stops it."""
-        items = self._items(run_request(code, **options, live=True))
+        request = run_request(code, **options, live=True)
+        items = self._service.run(LIBRARY, await self._background.cross(self._started()), request)
         try:
             while (item := await self._background.cross(anext(items, None))) is not None:
                 yield item
@@ -201,8 +204,7 @@ class AsyncSandbox:
             limits=given.limits if options.get("limits") is not None else None,
             policy=given.policy if options.get("policy") is not None else None,
         )
-        data = checkpoint if isinstance(checkpoint, bytes | bytearray | memoryview) else checkpoint.to_bytes()
-        await handle._background.cross(handle._restore(bytes(data)))
+        await handle._background.cross(handle._restore(_bytes_of(checkpoint)))
         return handle
 
     @classmethod
@@ -318,7 +320,7 @@ class AsyncSandbox:
 
     async def _run(self, request: RunRequest, on_event: OnEvent | None) -> Execution:
         execution: Execution | None = None
-        async with contextlib.aclosing(self._items(request)) as items:
+        async with contextlib.aclosing(self._service.run(LIBRARY, await self._started(), request)) as items:
             async for item in items:
                 if isinstance(item, Execution):
                     execution = item
@@ -326,10 +328,6 @@ class AsyncSandbox:
                     _notify(on_event, item)
         assert execution is not None
         return execution
-
-    async def _items(self, request: RunRequest) -> AsyncGenerator[Event | Execution, None]:
-        async for item in self._service.run(LIBRARY, await self._started(), request):
-            yield item
 
     async def _restore(self, checkpoint: bytes) -> None:
         async with self._starting:
@@ -391,6 +389,19 @@ def run_request(
         cwd=validation.check_text("cwd", cwd),
         live=live,
     )
+
+
+def _bytes_of(checkpoint: Checkpoint | bytes) -> bytes:
+    """The bytes of a checkpoint. Their signature is checked by the service, what the object says of itself is not.
+
+    Raises:
+        CheckpointRefused: when the object says that it belongs to another owner.
+    """
+    if isinstance(checkpoint, bytes | bytearray | memoryview):
+        return bytes(checkpoint)
+    if checkpoint.owner != LIBRARY:
+        raise CheckpointRefused(f"this checkpoint belongs to somebody else, owner {checkpoint.owner!r}")
+    return checkpoint.to_bytes()
 
 
 def _notify(on_event: OnEvent, event: Event) -> None:

@@ -8,7 +8,8 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
+from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 from belljar.errors import InvalidRequest, SandboxClosed
@@ -49,7 +50,7 @@ class BackgroundLoop:
             raise InvalidRequest("on_event may not wait for a sandbox; raise an exception to stop the run")
         self._check_reachable(coroutine)
         call = _Call(coroutine)
-        self.loop.call_soon_threadsafe(call.begin, self.loop)
+        self.loop.call_soon_threadsafe(partial(asyncio.Task, call.run(), loop=self.loop, **_AT_ONCE))
         try:
             call.ended.acquire()
         except BaseException:
@@ -59,15 +60,15 @@ class BackgroundLoop:
             raise
         return call.result()
 
-    async def cross(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run it there and await it here, in whatever async library the caller uses."""
+    def cross(self, coroutine: Coroutine[Any, Any, T]) -> Awaitable[T]:
+        """What to await here for a coroutine that runs there, in whatever async library the caller uses."""
         try:
             running = asyncio.get_running_loop()
         except RuntimeError:
-            return await _await_elsewhere(self.start(coroutine))
+            return _await_elsewhere(self.start(coroutine))
         if running is self.loop:  # the synchronous face is already there
-            return await coroutine
-        return await asyncio.wrap_future(self.start(coroutine))
+            return coroutine
+        return asyncio.wrap_future(self.start(coroutine))
 
     def stop(self) -> None:
         """End the loop and its thread."""
@@ -104,22 +105,29 @@ class _Call(Generic[T]):
         self.ended.acquire()
         self.is_over = False
         self._coroutine = coroutine
-        self._has_begun = False
+        self._is_cancelled = False
         self._task: asyncio.Task[None] | None = None
         self._result: T | None = None
         self._failure: BaseException | None = None
 
-    def begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Within the loop: run it, at once if that can be."""
-        self._task = asyncio.Task(self._run(), loop=loop, **_AT_ONCE)
+    async def run(self) -> None:
+        """Within the loop: see the coroutine through."""
+        self._task, failure = asyncio.current_task(), None
+        try:
+            if self._is_cancelled:
+                self._coroutine.close()
+                raise asyncio.CancelledError
+            self._result = await self._coroutine
+        except BaseException as raised:  # not even SystemExit may end the loop that serves every sandbox
+            failure = raised
+        self._failure, self.is_over = failure, True
+        self.ended.release()
 
     def cancel(self) -> None:
-        """Within the loop, after begin(): end it."""
-        assert self._task is not None
-        self._task.cancel()
-        if not self._has_begun:  # and never will
-            self._coroutine.close()
-            self._end(asyncio.CancelledError())
+        """Within the loop: end it, also before it has begun."""
+        self._is_cancelled = True
+        if self._task is not None:
+            self._task.cancel()
 
     def result(self) -> T:
         """What it returned, once it has ended.
@@ -133,18 +141,6 @@ class _Call(Generic[T]):
         if failure is not None:
             raise failure
         return cast("T", self._result)
-
-    async def _run(self) -> None:
-        self._has_begun, failure = True, None
-        try:
-            self._result = await self._coroutine
-        except BaseException as raised:  # not even SystemExit may end the loop that serves every sandbox
-            failure = raised
-        self._end(failure)
-
-    def _end(self, failure: BaseException | None) -> None:
-        self._failure, self.is_over = failure, True
-        self.ended.release()
 
 
 async def _deliver(coroutine: Coroutine[Any, Any, T], future: concurrent.futures.Future[T]) -> None:

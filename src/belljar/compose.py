@@ -7,11 +7,12 @@ import atexit
 import os
 import threading
 import time
+import weakref
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from belljar.background import BackgroundLoop
-from belljar.durable.ledger import Ledger, Locks
 from belljar.engines.registry import Registry
 from belljar.errors import EngineUnavailable, InvalidRequest
 from belljar.health import EngineHealth
@@ -23,10 +24,16 @@ from belljar.service.local import LocalService
 from belljar.settings import Settings
 from belljar.store.base import Store
 
+if TYPE_CHECKING:  # few hosts have durable sandboxes: the others do not wait for these imports
+    from belljar.durable.ledger import Ledger, Locks
+    from belljar.durable.overview import Overview
+
 CLOSE_S = 30.0
 
 _lock = threading.Lock()
-_here: LocalHost | None = None
+_here: LocalHost | None = None  # where Sandbox() makes sandboxes; other hosts of this process are not touched by it
+_hosts: weakref.WeakSet[LocalHost] = weakref.WeakSet()  # what a forked child must let go of
+_of_parents: list[LocalHost] = []  # in a forked child; kept, since SQLite must not close there what the parent has open
 
 
 class LocalHost:
@@ -52,6 +59,7 @@ class LocalHost:
         self._store = store or _sqlite_store
         self._locks = locks or _file_locks
         self._now = now
+        _hosts.add(self)
 
     def close(self) -> None:
         """End every sandbox and the loop; what is durable sleeps."""
@@ -61,6 +69,8 @@ class LocalHost:
             self.background.stop()
 
     def _ledger(self) -> Ledger:
+        from belljar.durable.ledger import Ledger
+
         host, settings = self.host, self.settings
         return Ledger(
             settings, host.journal, self._store(settings), self._locks(settings), host.registry.sweep, self._now
@@ -149,6 +159,20 @@ def is_prepared(engine: str) -> bool:
     return here.host.registry.installer(_name(here, engine)).is_prepared(Policy())
 
 
+@contextmanager
+def overview(settings: Settings | None = None) -> Iterator[Overview]:
+    """Look at the durable sandboxes of this installation from outside, as its operator."""
+    from belljar.durable.overview import Overview
+    from belljar.store.sqlite import SqliteStore
+
+    chosen = settings or Settings.load()
+    store = SqliteStore(chosen.state_dir)
+    try:
+        yield Overview(chosen, store if store.path.exists() else None)
+    finally:
+        store.close()
+
+
 def check_host(host: str | None) -> None:
     """Refuse what this version cannot reach.
 
@@ -179,8 +203,10 @@ def _file_locks(settings: Settings) -> Locks:
 def _forget_after_fork() -> None:
     """A forked child has no loop thread: it starts over, and never touches its parent's sandboxes."""
     global _here, _lock
-    if _here is not None:
-        _here.service.forget()
+    for host in list(_hosts):
+        host.service.forget()
+        _of_parents.append(host)
+    _hosts.clear()
     _here, _lock = None, threading.Lock()
 
 

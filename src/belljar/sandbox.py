@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from belljar import compose
 from belljar.async_sandbox import AsyncSandbox
@@ -23,8 +23,7 @@ class Sandbox:
     """A sandbox for code that does not await: the acts of AsyncSandbox, each of which blocks until it is done."""
 
     def __init__(self, engine: str = "auto", **options: Unpack[SandboxOptions]) -> None:
-        self._core = AsyncSandbox(engine, **options)
-        self.files = Files(self._core.files, self._wait)
+        self._set_up(AsyncSandbox(engine, **options))
         try:
             self._wait(self._core.start())
         except BaseException:  # a Ctrl-C may come when it is up already
@@ -111,9 +110,13 @@ class Sandbox:
     @classmethod
     def _around(cls, core: AsyncSandbox) -> Sandbox:
         sandbox = cls.__new__(cls)
-        sandbox._core = core
-        sandbox.files = Files(core.files, sandbox._wait)
+        sandbox._set_up(core)
         return sandbox
+
+    def _set_up(self, core: AsyncSandbox) -> None:
+        self._core = core
+        self._wait = core.background.wait
+        self.files = Files(core.files, self._wait)
 
     def hibernate(self) -> bool:
         """See AsyncSandbox.hibernate."""
@@ -132,9 +135,6 @@ class Sandbox:
     ) -> None:
         if self._core.reachable:
             self._wait(self._core.__aexit__())
-
-    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return self._core.wait(coroutine)
 
 
 async def _next(events: AsyncGenerator[T, None]) -> T | None:

@@ -16,6 +16,13 @@ MAYBE_TEXT, MAYBE_WHOLE, MAYBE_OBJECT = (str, NULL), (int, NULL), (dict, NULL)
 
 Fields = dict[str, tuple[type, ...]]
 
+# About files of the workspace. The kernel answers these, and in WebAssembly the program around it.
+FILE_REQUESTS: dict[str, Fields] = {
+    "file_write": {"path": TEXT, "fresh": TEXT, "data": TEXT, "append": FLAG, "last": FLAG},
+    "file_read": {"path": TEXT, "offset": WHOLE, "max": WHOLE},
+    "file_list": {"path": TEXT, "max": WHOLE},
+    "file_delete": {"path": TEXT},
+}  # fmt: skip
 # Requests have an `id`, and exactly one `done` with it. The kernel answers these; `fork` on the native engine only.
 KERNEL_REQUESTS: dict[str, Fields] = {
     "configure": {
@@ -30,13 +37,11 @@ KERNEL_REQUESTS: dict[str, Fields] = {
     "save": {"max_bytes": WHOLE},
     "load": {"kind": TEXT, "names": LIST, "data": TEXT, "packed": FLAG, "last": FLAG},
     "fork": {},
+    **FILE_REQUESTS,
 }  # fmt: skip
 # The program around a kernel in WebAssembly answers these.
 PROGRAM_REQUESTS: dict[str, Fields] = {
-    "file_write": {"path": TEXT, "fresh": TEXT, "data": TEXT, "append": FLAG, "last": FLAG},
-    "file_read": {"path": TEXT, "offset": WHOLE, "max": WHOLE},
-    "file_list": {"path": TEXT, "max": WHOLE},
-    "file_delete": {"path": TEXT},
+    **FILE_REQUESTS,
     "file_restore": {
         "path": TEXT, "mode": WHOLE, "modified": NUMBER, "target": MAYBE_TEXT, "data": TEXT, "append": FLAG,
     },

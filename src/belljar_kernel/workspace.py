@@ -7,6 +7,7 @@ import errno
 import os
 import stat
 
+from belljar_kernel.protocol import FILE_PIECE_BYTES
 from belljar_kernel.removal import remove
 
 TYPE_CHECKING = False
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-PIECE_BYTES = 1 << 20
 MOST_LINKS = 40
 MOST_LEVELS = 64  # of folders that a list goes down
 _WORDS = {
@@ -108,9 +108,9 @@ def _read_file(root: int, request: dict[str, Any]) -> dict[str, Any]:
             raise _Refused("large")
         _lseek(file, offset, os.SEEK_SET)
         data = b""
-        while len(data) < PIECE_BYTES and (piece := _read(file, PIECE_BYTES - len(data))):
+        while len(data) < FILE_PIECE_BYTES and (piece := _read(file, FILE_PIECE_BYTES - len(data))):
             data += piece
-        end = len(data) < PIECE_BYTES or offset + len(data) >= facts.st_size
+        end = len(data) < FILE_PIECE_BYTES or offset + len(data) >= facts.st_size
         return {"data": binascii.b2a_base64(data, newline=False).decode("ascii"), "end": end}
     finally:
         _close(file)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from belljar.host.supply import names_at_a_glance
-from tests import engines
+from tests import engines, probe
 from tests.shop import Shop, wheel
 
 from belljar import InvalidRequest, PackageError, Policy, Sandbox, compose
 from belljar.compose import LocalHost
+from belljar.host.sandbox_packages import names_at_a_glance
 
 Make = Callable[..., Sandbox]
 # The host's part is the same for every engine; on wasm a few tests are enough, and the rest takes long.
@@ -171,8 +172,8 @@ def test_while_the_index_is_silent_imports_find_what_this_machine_has(
 ) -> None:
     name, content = wheel("rowan", "1.0", {"rowan.py": "x = 15"})
     (tmp_path / name).write_bytes(content)
-    maker = apart.host.registry.get(engine)
-    monkeypatch.setattr(maker, "settings", replace(maker.settings, wheelhouse=tmp_path))
+    installer: Any = probe.installer(apart, engine)
+    monkeypatch.setattr(installer, "settings", replace(installer.settings, wheelhouse=tmp_path))
     shop.sell(wheel("quince", "1.0", {"quince.py": "x = 14"}))
     make().run("import quince").raise_for_status()
     shop.close()

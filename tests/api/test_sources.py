@@ -7,10 +7,9 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from tests import engines
+from tests import engines, probe
 from tests.forge import Forge, packed, project
 from tests.shop import Shop, wheel
 
@@ -49,8 +48,7 @@ def forge(tmp_path: Path, shop: Shop, apart: LocalHost, monkeypatch: pytest.Monk
     made = Forge(tmp_path)
     sources = tuple(f"{made.address}/{path}" for path in ("open/", "open.git", "files/"))
     allowed = replace(apart.settings, package_sources=sources)
-    monkeypatch.setattr(apart, "settings", allowed)
-    monkeypatch.setattr(apart.host, "settings", allowed)
+    probe.use_settings(monkeypatch, apart, allowed)
     yield made
     made.close()
 
@@ -175,14 +173,14 @@ def test_a_build_that_fails_or_never_ends_is_told_and_the_sandbox_goes_on(
         ran = sandbox.run("1", packages=[f"{forge.address}/files/a.tar.gz"])
         assert (ran.error.code, "it is no Python project" in ran.error.value) == ("PACKAGE_INSTALL_FAILED", True)
         with monkeypatch.context() as elsewhere:
-            elsewhere.setattr("belljar.host.building.sys", SimpleNamespace(platform="darwin"))
+            probe.without_builds(elsewhere, apart)
             with pytest.raises(PackageError, match="native engine, which is for Linux; name a wheel instead"):
                 sandbox.install(address)
-        monkeypatch.setattr(apart.host, "settings", replace(apart.host.settings, install_timeout_s=3))
+        probe.use_settings(monkeypatch, apart, replace(apart.settings, install_timeout_s=3))
         with pytest.raises(PackageError, match="its build failed"):
             sandbox.install(address + "@endless")
         assert sandbox.run("x").value == 1
-    assert apart.host.sessions == {}
+    assert apart.host.sessions() == []
 
 
 def test_an_allow_list_names_an_address_as_it_is_or_not_at_all(
@@ -198,6 +196,6 @@ def test_an_allow_list_names_an_address_as_it_is_or_not_at_all(
         saved = sandbox.checkpoint()
     with Sandbox.restore(saved) as sandbox:  # the address is known again, not the wheel that was built of it
         assert (sandbox.restored.skipped, sandbox.restored.packages_skipped) == ({}, {})
-    monkeypatch.setattr(apart, "settings", replace(apart.settings, package_sources=()))
+    probe.use_settings(monkeypatch, apart, replace(apart.settings, package_sources=()))
     with Sandbox.restore(saved, policy=Policy()) as sandbox:
         assert list(sandbox.restored.packages_skipped) == [address]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests import engines
+from tests import engines, probe
 
 from belljar import (
     DiskFull,
@@ -106,10 +106,16 @@ def test_a_download_is_whole_or_not_at_all(roomy: Sandbox, tmp_path: Path):
 def test_a_file_that_is_mostly_holes_costs_no_more_than_the_disk(roomy: Sandbox, tmp_path: Path):
     roomy.run("open('sparse', 'wb').truncate(20 << 20)")
     assert roomy.files.download("sparse", tmp_path / "sparse").stat().st_size == 20 * MB
-    workspace, taken = roomy._core._session.process.workspace, []
+    taken = 0
+
+    async def read() -> None:
+        nonlocal taken
+        async for piece in probe.session(roomy).workspace.read("sparse", MB):
+            taken += len(piece)
+
     with pytest.raises(FileTooLarge):
-        roomy._wait(roomy._core._there(lambda _: workspace.read_into("sparse", MB, taken.append)))
-    assert sum(map(len, taken)) <= MB
+        probe.wait(roomy, read())
+    assert taken <= MB
 
 
 def test_of_several_files_each_has_its_own_error(roomy: Sandbox):

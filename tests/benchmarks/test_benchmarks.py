@@ -24,6 +24,7 @@ def measured(*arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.engine
 def test_a_quick_run_prints_a_table_and_keeps_every_figure_as_json(tmp_path: Path) -> None:
     printed = measured("--quick", "--only", "live-run", "--json", str(tmp_path / "figures.json"))
     kept: dict[str, Any] = json.loads((tmp_path / "figures.json").read_text())

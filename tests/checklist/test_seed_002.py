@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from tests import probe
 from tests.forge import Forge, project
 from tests.shop import wheel
 
@@ -55,8 +56,8 @@ def test_c04_a_package_from_git_is_refused_until_the_operator_allows_it(shop, ap
         with Sandbox("native") as sandbox:
             with pytest.raises(InvalidRequest, match=r"not allowed here; .* BELLJAR_PACKAGE_SOURCES"):
                 sandbox.run("1", packages=[address])
-            for owner in (apart, apart.host):
-                monkeypatch.setattr(owner, "settings", replace(apart.settings, package_sources=(f"{forge.address}/",)))
+            allowed = replace(apart.settings, package_sources=(f"{forge.address}/",))
+            probe.use_settings(monkeypatch, apart, allowed)
             ex = sandbox.run("import tangelo; tangelo.v", packages=[address])
     finally:
         forge.close()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import probe
 
 from belljar import AsyncSandbox, CheckpointRefused, HostBusy, Limits, Sandbox, compose
 from belljar.compose import LocalHost
@@ -63,8 +64,7 @@ def test_a35_while_one_spins_another_answers(here):
 def test_a44_a_worker_that_was_killed_is_told_and_the_next_run_works(here):
     with Sandbox("native") as sandbox:
         sandbox.run("x = 1")
-        process: Any = sandbox._core._session.process
-        signal.pidfd_send_signal(process.kernel.pidfd, signal.SIGKILL)
+        signal.pidfd_send_signal(probe.process(sandbox).kernel.pidfd, signal.SIGKILL)
         ran = sandbox.run("1 + 1")
         if ran.status == "crashed":  # it was not quite dead yet
             assert ran.error.code == "CRASHED"
@@ -86,7 +86,7 @@ def test_a48_what_was_idle_for_too_long_says_that_it_was_restored(here):
     sandbox = Sandbox(durable=True)
     sandbox.run("x = 41")
     deadline = time.monotonic() + 20
-    while sandbox.id in here.host.sessions and time.monotonic() < deadline:
+    while probe.is_live(sandbox) and time.monotonic() < deadline:
         time.sleep(0.05)
     ran = sandbox.run("x")
     assert (ran.value, ran.state) == (41, "restored")

@@ -15,7 +15,7 @@ import pytest
 from tests.checklist import test_seed_000, test_seed_001
 from tests.conftest import forget
 
-from belljar import Limits, Sandbox
+from belljar import Limits, Sandbox, compose
 from belljar.engines.wasm.engine import OVERHEAD_MB
 
 
@@ -30,9 +30,10 @@ def no_index(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Whoever asks a package index finds nobody."""
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
-    forget()
+    here = compose.local_host()
+    forget(here)
     yield
-    forget()
+    forget(here)
 
 
 def test_a08_the_science_stack_is_there(wasm):

@@ -29,6 +29,7 @@ def test_what_is_not_a_command_is_wrong_usage(belljar, arguments):
     assert b"usage: belljar" in done.stderr
 
 
+@pytest.mark.engine
 def test_doctor_reports_every_layer_and_what_auto_picks(belljar):
     done = belljar("doctor", "--json")
     report = json.loads(done.stdout)
@@ -40,18 +41,21 @@ def test_doctor_reports_every_layer_and_what_auto_picks(belljar):
     assert report["cache_dir"] in shown
 
 
+@pytest.mark.engine
 def test_packages_lists_what_every_sandbox_has(belljar):
     lines = belljar("packages", "list").stdout.decode().splitlines()
     assert [line for line in lines if line.startswith("pandas==")] != []
     assert json.loads(belljar("packages", "list", "--json").stdout) == lines
 
 
+@pytest.mark.engine
 def test_a_prepared_base_environment_needs_no_preparation(belljar):
     done = belljar("packages", "sync")
     assert done.returncode == 0
     assert b"the base environment is ready" in done.stderr
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
 def test_a_stream_that_is_closed_is_no_mistake_of_ours(environment, closed: str):
     command = f"{shlex.quote(sys.executable)} -m belljar run -c 'import sys; print(1); sys.exit(3)' {closed}"

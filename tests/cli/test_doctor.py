@@ -1,4 +1,6 @@
-from belljar.engines.base import EngineHealth, Layer
+import pytest
+
+from belljar.health import EngineHealth, Layer
 from belljar.surfaces.cli import doctor
 
 SOUND = EngineHealth("wasm", True, (Layer("permissions", True, "deny all"),))
@@ -7,15 +9,20 @@ BROKEN = EngineHealth(
 )
 
 
-def test_auto_is_native_when_it_holds_then_wasm_then_nothing():
-    whole = EngineHealth("native", True)
-    assert doctor.describe([SOUND, whole])["auto"] == "native"
-    assert doctor.describe([BROKEN, SOUND])["auto"] == "wasm"
-    assert doctor.describe([BROKEN])["auto"] is None
+@pytest.mark.parametrize("auto", ["native", "wasm", None])
+def test_auto_is_what_the_host_would_choose(auto):
+    assert doctor.describe([BROKEN, SOUND], auto)["auto"] == auto
+
+
+def test_an_engine_without_a_wall_is_not_usable_unless_the_operator_allows_it(monkeypatch):
+    degraded = EngineHealth("native", True, BROKEN.layers)
+    assert [each["usable"] for each in doctor.describe([degraded, SOUND], "wasm")["engines"]] == [False, True]
+    monkeypatch.setenv("BELLJAR_ALLOW_DEGRADED", "1")
+    assert [each["usable"] for each in doctor.describe([degraded, BROKEN], "native")["engines"]] == [True, False]
 
 
 def test_the_report_names_each_wall_with_its_fix(capsys):
-    doctor.draw(doctor.describe([BROKEN, SOUND]))
+    doctor.draw(doctor.describe([BROKEN, SOUND], "wasm"))
     shown = capsys.readouterr().out
     lines = [" ".join(line.split()) for line in shown.splitlines()]
     assert "native: not available" in lines
@@ -27,5 +34,5 @@ def test_the_report_names_each_wall_with_its_fix(capsys):
 
 
 def test_a_machine_without_any_wall_is_told_so(capsys):
-    doctor.draw(doctor.describe([BROKEN]))
+    doctor.draw(doctor.describe([BROKEN], None))
     assert "no engine holds on this machine" in capsys.readouterr().out

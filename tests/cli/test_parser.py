@@ -45,9 +45,7 @@ def test_code_may_start_with_a_dash(code):
     assert (options.code, options.json) == (code, True)
 
 
-@pytest.mark.parametrize(
-    "line", ["run --engin native", "run --engine jail", "run --timeout soon", "packages", "runn", "run -c"]
-)
+@pytest.mark.parametrize("line", ["run --engin native", "run --timeout soon", "packages", "runn", "run -c"])
 def test_wrong_usage_exits_with_2(line, capsys):
     with pytest.raises(SystemExit) as ended:
         parser.build().parse_args(line.split())

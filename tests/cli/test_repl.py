@@ -1,8 +1,11 @@
 import stat
 
+import pytest
 from tests.cli.terminal import CTRL_C, CTRL_D, ENTER, PROMPT, TAB, UP
 
 SWALLOW = "print('star' 'ted')\nwhile True:\n try:\n  for _ in iter(int, 1): pass\n except KeyboardInterrupt: print('swal' 'lowed')\n"
+
+pytestmark = pytest.mark.engine
 
 
 def open_repl(terminal):

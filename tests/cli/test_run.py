@@ -7,6 +7,8 @@ from tests.cli.conftest import COMMAND
 from tests.cli.terminal import CTRL_C
 from tests.loopback import Web
 
+pytestmark = pytest.mark.engine
+
 
 def test_standard_output_and_error_arrive_byte_for_byte(belljar):
     code = r"import sys; print('é\r\n\0', end=''); print('no newline', end='', file=sys.stderr)"
@@ -145,28 +147,6 @@ def test_images_are_saved_and_named_even_when_not_asked_for(belljar, home):
     done = belljar("run", "-c", "import matplotlib.pyplot as plt\nplt.plot([1, 2]); None")
     assert done.stderr.splitlines()[-1] == b"belljar: saved belljar-out/figure-1.png"
     assert (home / "belljar-out" / "figure-1.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["missing.py"], b"belljar: cannot read missing.py for the code: No such file or directory\n"),
-        (
-            ["-c", "1", "--file", "missing.csv:x"],
-            b"belljar: cannot read missing.csv for --file: No such file or directory\n",
-        ),
-        (["-c", "1", "--args", "{"], b"belljar: --args is not JSON: "),
-        (["-c", "1", "--timeout", "0"], b"belljar: timeout_s must be from 1 to 300, not 0.0\n"),
-        (["-c", "1", "--memory", "1"], b"belljar: memory_mb must be from 64 to "),
-        (["a.py", "-c", "1"], b"belljar: give a FILE or -c CODE, not both\n"),
-        (["-", "--stdin", "-"], b"belljar: standard input cannot be both the code and --stdin\n"),
-    ],
-)
-def test_wrong_usage_is_one_line_and_2(belljar, arguments, message):
-    done = belljar("run", *arguments)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.startswith(message)
-    assert done.stderr.count(b"\n") == 1
 
 
 def test_a_path_out_of_the_workspace_is_refused_before_anything_runs(belljar, home):

@@ -12,11 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from belljar.host.lock import HostLock
+from tests import probe
 
 from belljar import Sandbox, SandboxClosed, compose
 from belljar.compose import LocalHost
-from belljar.host import door
+from belljar.durable import control_socket
+from belljar.durable.lock import HostLock
+from belljar.service.base import LIBRARY
 from belljar.settings import Settings
 
 
@@ -69,7 +71,7 @@ def test_live_and_sleeping_ones_are_seen_and_closed_from_another_process(here: L
     for sandbox in (live, asleep):
         with pytest.raises(SandboxClosed, match=r"another process asked|belljar sandboxes close"):
             sandbox.run("1")
-    assert here.host.sessions == {}
+    assert here.host.sessions() == []
     assert json.loads(belljar(folder, "list", "--json")) == []
     assert len(json.loads(belljar(folder, "list", "--json", "--all"))) == 2
     assert "too short" in belljar(folder, "close", "12", code=2)
@@ -78,18 +80,18 @@ def test_live_and_sleeping_ones_are_seen_and_closed_from_another_process(here: L
 def test_one_that_its_host_has_but_is_not_up_yet_is_not_called_closed(here: LocalHost):
     with Sandbox("native", durable=True) as sandbox:
         sandbox.run("x = 1")
-    durability = here.background.wait(here.host.durability())
-    name = durability.lock.name
-    durability.store.begin(lambda store: store.claim(sandbox.id, name, None)).result(10)  # as while it wakes
+    ledger = probe.durability(here).ledger
+    name = ledger.name
+    ledger.store.begin(lambda store: store.claim(sandbox.id, name, None)).result(10)  # as while it wakes
     assert "try again" in belljar(here.settings.state_dir, "close", sandbox.id, code=125)
-    durability.store.begin(lambda store: store.release(name, None, sandbox.id)).result(10)
+    ledger.store.begin(lambda store: store.release(name, None, sandbox.id)).result(10)
     assert belljar(here.settings.state_dir, "close", sandbox.id) == f"closed {sandbox.id}\n"
 
 
 def test_a_host_that_does_not_answer_is_named_with_what_to_do(here: LocalHost):
     with Sandbox("native", durable=True) as sandbox:
         sandbox.run("x = 1")
-    folder, store = here.settings.state_dir, here.background.wait(here.host.durability()).store
+    folder, store = here.settings.state_dir, probe.durability(here).ledger.store
     lock = HostLock.take(folder)  # it lives, and listens to nobody
     store.begin(lambda rows: rows.claim(sandbox.id, lock.name, None)).result(10)
     said = belljar(folder, "close", sandbox.id, code=125)
@@ -100,16 +102,22 @@ def test_a_host_that_does_not_answer_is_named_with_what_to_do(here: LocalHost):
 
 
 def test_the_private_socket_knows_no_other_act_and_bears_nonsense(here: LocalHost, caplog: pytest.LogCaptureFixture):
-    durability = here.background.wait(here.host.durability())
-    folder, name = here.settings.state_dir, durability.lock.name
+    folder, name = here.settings.state_dir, probe.durability(here).ledger.name
     assert (folder / "hosts" / f"{name}.sock").stat().st_mode & 0o077 == 0
-    assert door.ask(folder, name, {"act": "run", "code": "1"}) == {"error": "this host knows no such act"}
-    assert door.ask(folder, name, {"x": "y" * 100_000}) is None
-    with socket.socket(socket.AF_UNIX) as line, door._short(folder / "hosts", f"{name}.sock") as path:
+    assert control_socket.ask(folder, name, {"act": "run", "code": "1"}) == {"error": "this host knows no such act"}
+    assert control_socket.ask(folder, name, {"x": "y" * 100_000}) is None
+    with socket.socket(socket.AF_UNIX) as line, probe.short_path(folder / "hosts", f"{name}.sock") as path:
         line.connect(path)
         line.sendall(b"[" * 60_000 + b"\n")
         assert line.recv(1) == b""
-    assert door.ask(folder, name, {"act": "close", "id": "nobody"}) == {"closed": False}
-    assert set(door.ask(folder, name, {"act": "status"})) == {"counters", "waiting", "sandboxes"}
-    assert door.ask(folder, "nobody", {"act": "status"}) is None
+    assert control_socket.ask(folder, name, {"act": "close", "owner": LIBRARY, "id": "nobody"}) == {"closed": False}
+    assert set(control_socket.ask(folder, name, {"act": "status", "owner": LIBRARY})) == {
+        "counters",
+        "waiting",
+        "sandboxes",
+    }
+    assert control_socket.ask(folder, "nobody", {"act": "status", "owner": LIBRARY}) is None
+    assert control_socket.ask(folder, name, {"act": "status"}) == {
+        "error": "this host knows no such act"
+    }  # of no owner
     assert "Unhandled" not in caplog.text

@@ -48,7 +48,8 @@ def test_an_image_is_not_printed():
 
 
 def test_events_that_are_not_for_people_are_passed_over():
-    assert shown({"type": "done", "status": "ok"}, {"type": "new"}, {}) == (b"", b"")
+    call = {"type": "call", "call_id": 1, "name": "search", "args": {}}
+    assert shown(call, {"type": "done", "status": "ok"}, {"type": "new"}) == (b"", b"")
 
 
 @pytest.mark.parametrize(

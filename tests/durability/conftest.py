@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import probe
 
-from belljar import compose
+from belljar import Limits, compose
 from belljar.compose import LocalHost
+from belljar.host.session import Session
+from belljar.service.base import LIBRARY
 from belljar.settings import Settings
 
 MakeHost = Callable[..., LocalHost]
@@ -34,16 +38,15 @@ def here(native: None, state_dir: Path) -> Iterator[LocalHost]:
 def another(native: None, tmp_path: Path) -> Iterator[MakeHost]:
     """More hosts, each in place of the one before."""
     made: list[LocalHost] = []
+    used = ExitStack()
 
     def make(**settings: Any) -> LocalHost:
         values = {"state_dir": tmp_path / "state", "pool_size": 0, "reserve_size": 0, **settings}
         made.append(LocalHost(replace(Settings.load(), **values)))
-        compose._here = made[-1]
-        return made[-1]
+        return used.enter_context(compose.using(made[-1]))
 
-    before = compose._here
-    yield make
-    compose._here = before
+    with used:
+        yield make
     for host in made:
         if host.background.reachable:
             host.close()
@@ -51,6 +54,14 @@ def another(native: None, tmp_path: Path) -> Iterator[MakeHost]:
 
 def saved(host: LocalHost, id: str) -> None:
     """Wait until all that a sandbox has is saved."""
-    session = host.host.sessions[id]
-    assert session.life is not None
-    host.background.wait(session.life.settle())
+    host.background.wait(probe.live(host.host, id).guardian.settle())
+
+
+def live(host: LocalHost, id: str) -> Session | None:
+    """The live session of a sandbox that the library made on that host."""
+    return host.host.session(LIBRARY, id)
+
+
+def limits(host: LocalHost, id: str) -> Limits:
+    """The limits of a sandbox that the library made on that host."""
+    return host.background.wait(host.service.get(LIBRARY, id)).limits

@@ -10,7 +10,8 @@ import uuid
 from pathlib import Path
 
 import pytest
-from tests.durability.conftest import MakeHost, saved
+from tests import probe
+from tests.durability.conftest import MakeHost, limits, live, saved
 from tests.reliability.traces import eventually
 
 from belljar import (
@@ -67,7 +68,7 @@ def test_sleep_frees_the_sandbox_and_the_next_use_wakes_it(here: LocalHost, capl
     sandbox.files.write("a.txt", "a")
     assert sandbox.hibernate()
     assert sandbox.hibernate()
-    assert sandbox.id not in here.host.sessions
+    assert live(here, sandbox.id) is None
     assert sandbox.files.read("a.txt") == b"a"
     ran = sandbox.run("import os\n[x, os.environ['SECRET']]")
     assert (ran.value, ran.state, ran.execution_count) == ([[1, 2], "s3"], "restored", 2)
@@ -75,7 +76,7 @@ def test_sleep_frees_the_sandbox_and_the_next_use_wakes_it(here: LocalHost, capl
     again = Sandbox.connect(sandbox.id)  # the very same: this process has it
     again.run("x.append(3)")
     assert sandbox.run("x").value == [1, 2, 3]
-    assert (again.name, again._core._limits) == ("nap", Limits(memory_mb=256))
+    assert (again.name, limits(here, again.id)) == ("nap", Limits(memory_mb=256))
     sandbox.close()
     with pytest.raises(SandboxClosed):
         sandbox.hibernate()
@@ -100,7 +101,7 @@ def test_nothing_is_written_when_nothing_has_changed_and_the_history_tells_each_
         saved(here, sandbox.id)
         assert checkpoints(here, sandbox.id) == before
         assert here.host.journal.counters["unchanged"] >= 1
-        store = here.background.wait(here.host.durability()).store
+        store = probe.durability(here).ledger.store
         runs = store.begin(lambda rows: rows.runs(sandbox.id, 10)).result(10)
         assert [(run.count, run.status, run.summary["text"]) for run in runs] == [
             (4, "error", None), (3, "error", None), (2, "ok", "2"), (1, "ok", None),
@@ -114,7 +115,7 @@ def test_nothing_is_written_when_nothing_has_changed_and_the_history_tells_each_
 def test_leaving_the_block_keeps_it_and_close_does_not(here: LocalHost):
     with Sandbox("native", durable=True) as sandbox:
         sandbox.run("x = 1")
-    assert sandbox.id not in here.host.sessions
+    assert live(here, sandbox.id) is None
     with Sandbox.connect(sandbox.id) as back:
         assert back.run("x").value == 1
     back.close()
@@ -207,7 +208,7 @@ def test_what_is_idle_sleeps_and_what_is_old_is_closed(another: MakeHost):
     host = another(idle_s=1)
     sandbox = Sandbox("native", durable=True)
     sandbox.run("x = 1")
-    assert eventually(lambda: sandbox.id not in host.host.sessions, 20)
+    assert eventually(lambda: live(host, sandbox.id) is None, 20)
     ran = sandbox.run("x")
     assert (ran.value, ran.state) == (1, "restored")
     assert "after 1 s without use" in ran.state_reason
@@ -217,7 +218,7 @@ def test_what_is_idle_sleeps_and_what_is_old_is_closed(another: MakeHost):
     with pytest.raises(SandboxClosed, match="BELLJAR_MAX_AGE_S"):
         Sandbox.connect(sandbox.id)
     young = Sandbox("native", durable=True)
-    assert eventually(lambda: young.id not in host.host.sessions, 20)
+    assert eventually(lambda: live(host, young.id) is None, 20)
     with pytest.raises(SandboxClosed, match="older than 1 s"):
         young.run("1")
 
@@ -229,7 +230,7 @@ def test_a_full_host_lets_an_idle_one_sleep_else_it_is_busy(another: MakeHost, m
     idle.run("x = 1")
     with Sandbox("native") as third:
         assert third.run("1").value == 1
-        assert idle.id not in host.host.sessions
+        assert live(host, idle.id) is None
         with pytest.raises(HostBusy):
             Sandbox("native")
         with pytest.raises(HostBusy):

@@ -14,11 +14,12 @@ SCRIPT = """
 import os
 from pathlib import Path
 from belljar import Sandbox, StoreFailed, compose
+from belljar.service.base import LIBRARY
 folder = Path(os.environ["BELLJAR_STATE_DIR"])
 sandbox, plain = Sandbox("native", durable=True), Sandbox("native")
 sandbox.run("x = 1")
 here = compose.local_host()
-here.background.wait(here.host.sessions[sandbox.id].life.settle())
+here.background.wait(here.host.session(LIBRARY, sandbox.id).guardian.settle())
 filler = os.open(folder / "filler", os.O_WRONLY | os.O_CREAT)
 try:
     while True:

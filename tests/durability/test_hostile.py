@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 
 import pytest
-from tests.durability.conftest import MakeHost, saved
+from tests import probe
+from tests.durability.conftest import MakeHost, live, saved
 from tests.reliability.traces import eventually
 
 from belljar import Sandbox
 from belljar.compose import LocalHost
-from belljar.host import host, life
+from belljar.durable import autosave
+from belljar.host import host
 from belljar.host.journal import Journal
 
 SLOW = "class Slow:\n    def __reduce__(self):\n        while True: pass\nslow = Slow()"
@@ -19,8 +21,8 @@ SLOW = "class Slow:\n    def __reduce__(self):\n        while True: pass\nslow =
 def test_an_object_that_never_finishes_saving_is_stopped_and_the_sandbox_goes_on(
     here: LocalHost, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(life, "PATIENCE_S", 1.0)
-    monkeypatch.setattr(life, "LEAST_PATIENCE_S", 0.5)
+    monkeypatch.setattr(autosave, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(autosave, "LEAST_PATIENCE_S", 0.5)
     sandbox, failed = Sandbox("native", durable=True), here.host.journal.counters["checkpoint_failed"]
     sandbox.run("x = 1")
     saved(here, sandbox.id)
@@ -39,7 +41,8 @@ def test_an_object_that_ends_python_when_saved_costs_what_came_after_the_last_ch
     sandbox.run("x = 1")
     saved(here, sandbox.id)
     sandbox.run("class End:\n    def __reduce__(self): __import__('os')._exit(7)\nend = End(); x = 2")
-    session = here.host.sessions[sandbox.id]
+    session = live(here, sandbox.id)
+    assert session is not None
     assert eventually(lambda: not session.process.alive, 20)
     ran = sandbox.run("[x, 'end' in globals()]")
     assert (ran.value, ran.state) == ([1, False], "restored")
@@ -72,12 +75,12 @@ def test_an_object_that_never_finishes_saving_keeps_no_other_sandbox_awake(
     ending = another(idle_s=1)
     hostile, other = Sandbox("native", durable=True), Sandbox("native", durable=True)
     hostile.run(SLOW)
-    assert eventually(lambda: hostile.id in ending.host.expiry._trying, 20)
+    assert eventually(lambda: hostile.id in probe.being_put_to_sleep(ending), 20)
     other.run("x = 2")
-    assert eventually(lambda: other.id not in ending.host.sessions, 20)
-    assert hostile.id in ending.host.sessions
+    assert eventually(lambda: live(ending, other.id) is None, 20)
+    assert live(ending, hostile.id) is not None
     ending.close()  # in the middle of that
-    assert ending.host.sessions == {}
+    assert ending.host.sessions() == []
 
 
 @pytest.mark.parametrize("count", [1, 12])
@@ -99,7 +102,7 @@ def test_values_that_end_python_when_put_back_cost_themselves_and_never_the_sand
 def test_a_value_that_is_never_done_being_put_back_costs_itself_and_never_the_sandbox(
     here: LocalHost, monkeypatch: pytest.MonkeyPatch, body: str
 ):
-    monkeypatch.setattr(life, "PATIENCE_S", 3.0)
+    monkeypatch.setattr(autosave, "PATIENCE_S", 3.0)
     sandbox = Sandbox("native", durable=True)
     sandbox.run(f"class Slow:\n    def __reduce__(self): return exec, ({body!r},)\nslow, good = Slow(), 1")
     sandbox.hibernate()

@@ -9,11 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from tests.durability.conftest import MakeHost, saved
+from tests import probe
+from tests.durability.conftest import MakeHost, live, saved
 
 from belljar import AsyncSandbox, HostBusy, PackageError, Sandbox, SandboxClosed, SandboxError, StoreFailed
 from belljar.compose import LocalHost
-from belljar.host import admission, saving
+from belljar.durable import saving
+from belljar.host import admission
+from belljar.service.base import LIBRARY
 from belljar.store.sqlite import SqliteStore
 
 
@@ -68,15 +71,16 @@ def test_packages_that_cannot_be_had_again_are_told_and_the_rest_comes_back(
     sandbox.run("x = 1")
     saved(host, sandbox.id)
     sandbox.hibernate()
-    durability = host.background.wait(host.host.durability())
-    durability.store.begin(lambda store: store.update_sandbox(sandbox.id, time.time(), ("gone==1.0",))).result(10)
+    probe.durability(host).ledger.store.begin(
+        lambda store: store.update_sandbox(sandbox.id, time.time(), ("gone==1.0",))
+    ).result(10)
     asked: list[object] = []
 
     def extend(environment: object, requirements: object, seconds: object) -> None:
         asked.append(requirements)
         raise PackageError("there is no index")
 
-    monkeypatch.setattr(host.host.registry.get("native"), "extend", extend)
+    monkeypatch.setattr(host.host.registry.installer("native"), "extend", extend)
     ran = sandbox.run("x")
     assert (ran.value, ran.state) == (1, "restored")
     assert ran.state_reason.endswith("its packages could not be added again (there is no index)")
@@ -118,7 +122,7 @@ def test_a_handle_that_never_used_it_closes_it_all_the_same(here: LocalHost):
 
     sandbox = Sandbox("native", durable=True)
     asyncio.run(close(sandbox.id))
-    assert sandbox.id not in here.host.sessions
+    assert live(here, sandbox.id) is None
     with pytest.raises(SandboxClosed):
         sandbox.run("1")
 
@@ -154,7 +158,7 @@ def test_one_that_is_found_while_it_wakes_is_as_durable_as_it_was(here: LocalHos
     again = Sandbox.connect(sandbox.id)
     assert again.run("x").value == 1
     (fork,) = again.fork()
-    assert not fork._core.durable
+    assert not here.background.wait(here.service.get(LIBRARY, fork.id)).durable
     fork.close()
     assert again.run("x").value == 1
     again.close()
@@ -186,8 +190,7 @@ def test_one_that_found_no_place_leaves_no_row(another: MakeHost, monkeypatch: p
         for _ in range(3):
             with pytest.raises(HostBusy):
                 Sandbox("native", durable=True)
-    durability = host.background.wait(host.host.durability())
-    assert durability.store.begin(lambda store: store.sandboxes(closed=True)).result(10) == []
+    assert probe.durability(host).ledger.store.begin(lambda store: store.sandboxes(closed=True)).result(10) == []
 
 
 def test_one_that_found_no_place_at_its_first_use_finds_one_later(another: MakeHost, monkeypatch: pytest.MonkeyPatch):

@@ -11,17 +11,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from belljar.host.lock import GoneHost, HostLock, ProcessId, gone_hosts, is_held
+from tests import probe
 from tests.durability.conftest import MakeHost, saved
 
 from belljar import Sandbox, SandboxError, SandboxTaken, StoreFailed
+from belljar.durable.lock import GoneHost, HostLock, ProcessId, gone_hosts, is_held
 from belljar.state.keys import own_key
 from belljar.store.sqlite import SqliteStore
 
 HOLDER = """
 import os, subprocess, sys
 from pathlib import Path
-from belljar.host.lock import HostLock
+from belljar.durable.lock import HostLock
 lock = HostLock.take(Path(sys.argv[1]))
 child = subprocess.Popen(["sleep", "1000"])
 lock.note([child.pid])
@@ -82,7 +83,7 @@ def test_what_was_noted_before_the_machine_was_started_anew_does_not_count(tmp_p
 
 def test_a_forked_child_does_not_hold_the_lock_of_its_parent(tmp_path: Path):
     lock = HostLock.take(tmp_path)
-    duplicate = os.dup(lock._descriptor)  # as a child has it
+    duplicate = os.dup(probe.lock_descriptor(lock))  # as a child has it
     lock.forget()
     assert is_held(tmp_path, lock.name)
     os.close(duplicate)

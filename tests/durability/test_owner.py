@@ -1,46 +1,38 @@
-"""A durable sandbox belongs to its owner: for anybody else it is not there."""
+"""A durable sandbox belongs to its owner: every other owner gets what an id gets that never was."""
 
 from __future__ import annotations
 
-import time
-import uuid
-from collections.abc import Sequence
-
 import pytest
-from belljar.host.overview import overview
 
-from belljar import Limits, Policy, Sandbox, SandboxMissing, compose
+from belljar import Sandbox, SandboxMissing, compose
 from belljar.compose import LocalHost
-from belljar.engines.base import Spec
-from belljar.host.session import Session
-from belljar.store.base import SandboxRecord
+from belljar.execution import Execution
+from belljar.service.base import RunRequest, SandboxRequest
 
 
-async def make(host: LocalHost, record: SandboxRecord, is_new: bool) -> Session:
-    """As a server will: a sandbox of somebody."""
-    environment = await host.environment(await host.host.registry.choose("native"), Policy())
-
-    async def session(packages: Sequence[str]) -> Session:
-        return await host.host.admit("native", Spec(record.id, environment))
-
-    return await (await host.host.durability()).start(record, is_new, session)
+async def value(host: LocalHost, owner: str, id: str, code: str = "x") -> object:
+    (ran,) = [item async for item in host.service.run(owner, id, RunRequest(code))]
+    assert isinstance(ran, Execution)
+    return ran.value
 
 
-def test_nobody_else_finds_wakes_or_closes_it_and_lists_tell_owners_apart(here: LocalHost):
-    now = time.time()
-    record = SandboxRecord(str(uuid.uuid4()), "native", now, now, "ann", limits=Limits())
-    made = here.background.wait(make(here, record, is_new=True))
-    assert here.background.wait(here.host.expiry.hibernate(made, "to be woken"))
+def test_no_other_owner_finds_wakes_or_closes_it_and_lists_keep_owners_apart(here: LocalHost):
+    wait, service = here.background.wait, here.service
+    made = wait(service.create("ann", SandboxRequest(engine="native", durable=True, files={"x": b"1"})))
+    assert wait(value(here, "ann", made.id, "x = 1; x")) == 1
+    assert wait(service.hibernate("ann", made.id))
     with pytest.raises(SandboxMissing):
-        Sandbox.connect(record.id)
-    stranger = SandboxRecord(record.id, "native", now, now, "bob")
+        Sandbox.connect(made.id)
     with pytest.raises(SandboxMissing):
-        here.background.wait(make(here, stranger, is_new=False))
-    here.background.wait(here.host.close_asleep(record.id, "bob"))
-    with overview(here.settings) as seen:
-        assert [row["id"] for row in seen.sandboxes("ann")] == [record.id]
+        wait(value(here, "bob", made.id))
+    assert here.host.sessions() == []
+    wait(service.close("bob", made.id))
+    with compose.overview(here.settings) as seen:
+        assert [row["id"] for row in seen.sandboxes("ann")] == [made.id]
         assert seen.sandboxes("bob") == []
-    woken = here.background.wait(make(here, record, is_new=False))
-    assert woken.spec.id == record.id
-    here.background.wait(here.host.close_session(woken))
+    assert wait(value(here, "ann", made.id)) == 1
+    woken = here.host.session("ann", made.id)
+    assert woken is not None
+    assert woken.id == made.id
+    wait(service.close("ann", made.id))
     assert compose.local_host() is here

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from belljar.host.life import added_packages
 from tests.durability.conftest import MakeHost, saved
 from tests.loopback import Web, names
 
 from belljar import InvalidRequest, Policy, Sandbox
-from belljar.host import building
+from belljar.durable.autosave import added_packages
 from belljar.packages.environment import Environment
 
 LOOK = """
@@ -61,15 +60,14 @@ def test_mounts_and_the_network_are_there_again_and_folders_are_checked_anew(
     web.close()
 
 
-def test_a_package_from_an_address_is_remembered_as_that(monkeypatch: pytest.MonkeyPatch):
+def test_a_package_from_an_address_is_remembered_as_that():
     ground = Environment(Path("/python"), packages=("numpy==1.0",))
     wheel, address = "mine @ file:///w/mine-1.0-py3-none-any.whl", "https://code.test/mine.zip"
-    monkeypatch.setitem(building._origins, wheel, address)
     found = Environment(
         Path("/python"),
         packages=("mine==1.0", "numpy==1.0", "walnut==2.0"),
         base=ground,
         requirements=(wheel, "walnut"),
     )
-    assert added_packages(found) == (address, "walnut==2.0")
-    assert added_packages(ground) == ()
+    assert added_packages(found, lambda text: {wheel: address}.get(text, text)) == (address, "walnut==2.0")
+    assert added_packages(ground, str) == ()

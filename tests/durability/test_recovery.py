@@ -10,12 +10,13 @@ import time
 from typing import Any
 
 import pytest
+from tests import probe
 from tests.durability.conftest import saved
 from tests.reliability.traces import eventually
 
 from belljar import AsyncSandbox, Sandbox, StoreFailed
 from belljar.compose import LocalHost
-from belljar.host import saving
+from belljar.durable import saving
 from belljar.store.sqlite import SqliteStore
 
 CRASH = "import os; os._exit(1)"
@@ -52,7 +53,7 @@ def test_files_that_were_lost_come_back_also_at_the_second_try(here: LocalHost, 
     sandbox = Sandbox("native", durable=True)
     sandbox.run("x = 1; open('a.txt', 'w').write('a')")
     saved(here, sandbox.id)
-    process: Any = here.host.sessions[sandbox.id].process
+    process: Any = probe.process(sandbox)
     signal.pidfd_send_signal(process.keeper.pidfd, signal.SIGKILL)  # its files go with it
 
     def fail(*_: object) -> bytes:
@@ -102,8 +103,7 @@ def test_the_files_of_a_wasm_process_that_was_killed_outright_come_back(here: Lo
     sandbox = Sandbox("wasm", durable=True)
     sandbox.run("x = 1; open('a.txt', 'w').write('a')")
     saved(here, sandbox.id)
-    process: Any = here.host.sessions[sandbox.id].process
-    here.background.wait(process._runner.kill())
+    here.background.wait(probe.runner(sandbox).kill())
     ran = sandbox.run("[x, open('a.txt').read()]")
     assert (ran.error, ran.value, ran.state) == (None, [1, "a"], "restored")
     sandbox.close()

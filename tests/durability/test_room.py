@@ -8,7 +8,8 @@ import pytest
 from tests.durability.conftest import MakeHost, saved
 
 from belljar import Sandbox
-from belljar.host import admission, expiry
+from belljar.durable import expiry
+from belljar.host import admission
 
 STUBBORN = "class Slow:\n    def __reduce__(self):\n        while True: pass\nslow = Slow()"
 

@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 
 import pytest
+from tests import probe
 from tests.egress.world import Origin, Proxy, origin, proxy
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +22,7 @@ async def rebound(server: Origin, answers: list[list[str]]) -> tuple[Proxy, list
         return next(given)
 
     async with proxy([f"example.test:{server.port}"]) as proxied:
-        proxied.egress._gate._resolver = resolver
+        probe.use_resolver(proxied.egress, resolver)
         request = f"GET http://example.test:{server.port}/ HTTP/1.0\r\n\r\n".encode()
         return proxied, [await proxied.ask(request) for _ in answers]
 
@@ -50,7 +51,7 @@ async def test_e06_every_connection_is_vetted_anew_and_looked_up_once() -> None:
             async def rebinding(host: str, port: int) -> list[str]:
                 return ["127.0.0.2"]
 
-            proxied.egress._gate._resolver = rebinding
+            probe.use_resolver(proxied.egress, rebinding)
             assert (await proxied.ask(request)).startswith(b"HTTP/1.1 403 ")
             assert server.visits == 1
 

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 
 import pytest
+from tests import probe
 from tests.egress.world import Proxy, allowed, eventually, origin, read_all, wait
 
 from belljar import InvalidRequest
@@ -106,7 +107,7 @@ async def test_an_idle_tunnel_is_ended() -> None:
         reader, writer = await proxied.tunnel("example.test", server.port)
         assert await read_all(reader) == b""
         assert await rule_of_the_only_denial(proxied) == "a connection may be idle for 0.5 s"
-        assert proxied.egress._gate.open == 0
+        assert proxied.gate.open == 0
         writer.close()
 
 
@@ -136,7 +137,7 @@ async def test_a_head_that_comes_too_slowly_is_refused(start: bytes) -> None:
         await read_all(reader)
         assert await rule_of_the_only_denial(proxied) == "its head must be there within 0.5 s"
         writer.close()
-        await eventually(lambda: proxied.egress._gate.open == 0)
+        await eventually(lambda: proxied.gate.open == 0)
         assert canary.visits == 0
 
 
@@ -155,7 +156,7 @@ async def test_a_name_that_takes_too_long_to_look_up_is_unreachable() -> None:
         return []
 
     async with origin() as canary, allowed(canary, Caps(connect_s=0.5)) as proxied:
-        proxied.egress._gate._resolver = forever
+        probe.use_resolver(proxied.egress, forever)
         answer = await proxied.ask(get(canary.port))
         assert answer.startswith(b"HTTP/1.1 504 ")
         assert proxied.denials == []
@@ -168,7 +169,7 @@ async def test_one_connection_too_many_is_turned_away_with_the_reason() -> None:
         assert answer.startswith(b"HTTP/1.1 429 ")
         assert await rule_of_the_only_denial(proxied) == "a sandbox may have 3 connections at once"
         held[0][1].close()
-        await eventually(lambda: proxied.egress._gate.open == 2)
+        await eventually(lambda: proxied.gate.open == 2)
         held.append(await proxied.tunnel("example.test", server.port))
         for _, writer in held:
             writer.close()

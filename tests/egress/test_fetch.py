@@ -39,7 +39,7 @@ async def test_a_response_has_status_headers_and_body() -> None:
             b"",
             b"body",
         ]
-        assert proxied.egress._gate.open == 0
+        assert proxied.gate.open == 0
         assert proxied.connections[0].way == "fetch"
 
 
@@ -82,7 +82,7 @@ async def test_tls_is_spoken_and_the_certificate_is_checked(certificate: Path) -
         async with allowed(server) as proxied:
             with pytest.raises(Unreachable, match="certificate"):
                 await wait(proxied.egress.fetch("GET", f"https://example.test:{server.port}/"))
-            assert proxied.egress._gate.open == 0
+            assert proxied.gate.open == 0
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ async def test_e05_a_chain_of_redirects_ends_at_the_callers_number() -> None:
         with pytest.raises(Refused, match="at most 10 redirects"):
             await wait(proxied.egress.fetch("GET", f"http://example.test:{server.port}/0", redirects=10))
         assert asked == [f"/{number}" for number in range(11)]
-        assert proxied.egress._gate.open == 0
+        assert proxied.gate.open == 0
 
 
 async def test_a_followed_redirect_keeps_secrets_to_their_host() -> None:
@@ -155,7 +155,7 @@ async def test_malformed_requests_are_refused(method: str, headers: dict[str, st
     async with origin() as canary, allowed(canary) as proxied:
         with pytest.raises(Refused):
             await proxied.egress.fetch(method, f"http://example.test:{canary.port}/", headers)
-        assert (canary.visits, proxied.egress._gate.open) == (0, 0)
+        assert (canary.visits, proxied.gate.open) == (0, 0)
 
 
 async def test_headers_that_frame_or_route_a_request_are_not_the_guests() -> None:
@@ -177,15 +177,15 @@ async def test_a_response_that_nobody_reads_ends_with_its_time() -> None:
 
     async with origin(endless) as server, allowed(server, Caps(idle_s=0.5, received_bytes=1 << 20)) as proxied:
         response = await proxied.egress.fetch("GET", f"http://example.test:{server.port}/")
-        await eventually(lambda: proxied.egress._gate.open == 0)
+        await eventually(lambda: proxied.gate.open == 0)
         assert len(proxied.connections) == 1
         with pytest.raises(Refused, match="idle"):
             await wait(response.read())
-        assert proxied.egress._gate.open == 0
+        assert proxied.gate.open == 0
         response = await proxied.egress.fetch("GET", f"http://example.test:{server.port}/")
         with pytest.raises(Refused, match="may receive"):
             await wait(response.read())
-        assert proxied.egress._gate.open == 0
+        assert proxied.gate.open == 0
 
 
 async def test_fetches_count_as_connections() -> None:
@@ -220,7 +220,7 @@ async def test_a_body_that_ends_early_is_unreachable_and_not_whole() -> None:
         response = await proxied.egress.fetch("GET", f"http://example.test:{server.port}/")
         with pytest.raises(Unreachable):
             await wait(response.read())
-        assert proxied.egress._gate.open == 0
+        assert proxied.gate.open == 0
 
 
 async def pieces(*parts: bytes) -> AsyncIterator[bytes]:
@@ -252,7 +252,7 @@ async def test_a_streamed_body_of_another_length_than_was_said_is_refused(length
                     "PUT", f"http://example.test:{server.port}/", (), pieces(b"ab", b"cd"), length=length
                 )
             )
-        assert proxied.egress._gate.open == 0
+        assert proxied.gate.open == 0
 
 
 async def test_a_response_that_announces_more_than_the_cap_is_refused_before_it_comes() -> None:

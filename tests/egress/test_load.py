@@ -8,6 +8,7 @@ import socket
 import time
 
 import pytest
+from tests import probe
 from tests.egress.world import allowed, eventually, origin, read_request, wait
 
 from belljar.egress.caps import Caps
@@ -51,7 +52,7 @@ async def test_200_connections_at_once_are_served() -> None:
     together: set[int] = set()
     async with origin(echo) as server, allowed(server) as proxied:
         await asyncio.gather(*(exchange(number) for number in range(200)))
-        await eventually(lambda: proxied.egress._gate.open == 0)
+        await eventually(lambda: proxied.gate.open == 0)
         assert len(proxied.connections) == 200
 
 
@@ -63,7 +64,7 @@ async def test_e11_a_flood_of_connections_leaves_the_proxy_healthy() -> None:
             await asyncio.sleep(0.02)
             for connection in flood:
                 connection.close()
-        await eventually(lambda: proxied.egress._gate.open == 19)
+        await eventually(lambda: proxied.gate.open == 19)
         held.append(await proxied.tunnel("example.test", server.port))
         assert server.visits == 20
         for _, writer in held:
@@ -79,14 +80,14 @@ async def test_memory_stays_flat_while_the_reader_is_slow() -> None:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         await asyncio.sleep(1)
         assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) < 32 << 10
-        (line,) = proxied.egress._gate._lines
+        (line,) = probe.lines(proxied.egress)
         assert line.connection.received < 32 * MEGABYTE
         writer.transport.abort()
 
 
 async def test_a_busy_connection_does_not_hold_up_others() -> None:
     async with origin(pour) as busy, origin() as quiet, allowed(busy, Caps(received_bytes=256 * MEGABYTE)) as proxied:
-        proxied.egress._gate.rules = type(proxied.egress._gate.rules).parse(
+        proxied.gate.rules = type(proxied.gate.rules).parse(
             [
                 f"example.test:{busy.port}",
                 f"127.0.0.1:{busy.port}",

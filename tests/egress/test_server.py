@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 import pytest
+from tests import probe
 from tests.egress.world import PATIENCE_S, allowed, eventually, origin, proxy, read_all, wait
 
 from belljar import InvalidRequest, SandboxClosed
@@ -106,11 +107,11 @@ async def test_an_error_in_one_connection_is_told_and_ends_nothing_else() -> Non
     told: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
     async with origin() as server, allowed(server) as proxied:
-        resolver, proxied.egress._gate._resolver = proxied.egress._gate._resolver, broken
+        resolver = probe.use_resolver(proxied.egress, broken)
         request = f"GET http://example.test:{server.port}/ HTTP/1.0\r\n\r\n".encode()
         assert await proxied.ask(request) == b""
         assert [str(context["exception"]) for context in told] == ["a bug"]
-        proxied.egress._gate._resolver = resolver
+        probe.use_resolver(proxied.egress, resolver)
         assert (await proxied.ask(request)).endswith(b"hello")
 
 
@@ -121,7 +122,7 @@ async def test_a_listener_that_fails_is_told_and_ends_nothing() -> None:
     told: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
     async with origin() as server, allowed(server) as proxied:
-        proxied.egress._gate._on_denial = fails
+        probe.use_denial_listener(proxied.egress, fails)
         assert (await proxied.ask(b"CONNECT evil.test:443 HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 403 ")
         request = f"GET http://example.test:{server.port}/ HTTP/1.0\r\n\r\n".encode()
         assert (await proxied.ask(request)).endswith(b"hello")
@@ -138,9 +139,9 @@ async def test_close_ends_listeners_tunnels_and_what_is_on_its_way() -> None:
         tunnels = [await proxied.tunnel("example.test", server.port) for _ in range(5)]
         half, half_writer = await proxied.open()
         half_writer.write(b"CONNECT exam")
-        await eventually(lambda: proxied.egress._gate.open == 6)
+        await eventually(lambda: proxied.gate.open == 6)
         await wait(proxied.egress.close())
-        assert proxied.egress._gate.open == 0
+        assert proxied.gate.open == 0
         for reader, writer in [*tunnels, (half, half_writer)]:
             assert await read_all(reader) == b""
             writer.close()
@@ -196,7 +197,7 @@ async def test_one_listener_can_be_left_while_its_connections_go_on():
         port = listener.getsockname()[1]
         leave = proxied.egress.listen(listener)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        await eventually(lambda: proxied.egress._gate.open == 1)
+        await eventually(lambda: proxied.gate.open == 1)
         leave()
         await eventually(lambda: listener.fileno() < 0)
         with pytest.raises(ConnectionRefusedError):

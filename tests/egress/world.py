@@ -10,7 +10,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from tests import probe
+
 from belljar.egress.caps import Caps
+from belljar.egress.gate import Gate
 from belljar.egress.line import Connection
 from belljar.egress.server import Egress
 from belljar.execution import Denial
@@ -39,6 +42,10 @@ class Proxy:
     denials: list[Denial]
     connections: list[Connection]
     lookups: list[str]
+
+    @property
+    def gate(self) -> Gate:
+        return probe.gate(self.egress)
 
     async def ask(self, request: bytes) -> bytes:
         """Everything that the proxy answers to these bytes."""
@@ -127,7 +134,6 @@ async def proxy(
 ) -> AsyncIterator[Proxy]:
     """A proxy on loopback. Names that are not given have no address."""
     denials: list[Denial] = []
-    connections: list[Connection] = []
     lookups: list[str] = []
 
     async def resolver(host: str, port: int) -> Sequence[str]:
@@ -139,15 +145,13 @@ async def proxy(
     listener = socket.create_server(("127.0.0.1", 0), backlog=512)
     port = listener.getsockname()[1]
     egress = Egress(network, caps=caps, resolver=resolver, on_denial=denials.append, tls=tls)
-    gate = egress._gate
-    ended = gate._ended
-    gate._ended = lambda line: (connections.append(line.connection), ended(line))[1]  # type: ignore[method-assign]
+    connections = probe.record_connections(egress)
     egress.listen(listener)
     try:
         yield Proxy(egress, port, denials, connections, lookups)
     finally:
         await wait(egress.close())
-        assert gate.open == 0
+        assert probe.gate(egress).open == 0
 
 
 @contextlib.asynccontextmanager

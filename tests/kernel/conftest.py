@@ -24,8 +24,6 @@ from belljar.compose import base_environment
 from belljar_kernel.kernel import Kernel
 
 SOURCES = Path(__file__).parents[2] / "src"
-SITE = str(base_environment("native").site)  # the science stack that sandboxes have: this Python can import it too
-sys.path.append(SITE)
 
 
 @dataclass
@@ -105,11 +103,11 @@ class InProcess(Guest):
 class Process(Guest):
     """A kernel in a process of its own."""
 
-    def __init__(self, workspace: Path, *entry: str) -> None:
+    def __init__(self, workspace: Path, *entry: str, path: str = "") -> None:
         super().__init__(workspace)
         self._socket, other = socket.socketpair()
         self._socket.settimeout(60)
-        env = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{SOURCES}:{SITE}", "PYTHONDONTWRITEBYTECODE": "1"}
+        env = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{SOURCES}:{path}", "PYTHONDONTWRITEBYTECODE": "1"}
         self.process = subprocess.Popen(
             [sys.executable, *entry, str(other.fileno()), str(workspace)],
             stdin=subprocess.DEVNULL,
@@ -193,6 +191,15 @@ class Process(Guest):
         return content
 
 
+@pytest.fixture(scope="session")
+def science() -> Iterator[str]:
+    """The folder of the science stack that sandboxes have, from which this Python can import meanwhile."""
+    site = str(base_environment("native").site)
+    sys.path.append(site)
+    yield site
+    sys.path.remove(site)
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     folder = tmp_path / "workspace"
@@ -237,11 +244,14 @@ def guest(workspace: Path) -> Iterator[InProcess]:
 
 @pytest.fixture
 def start(workspace: Path) -> Iterator[Callable[..., Process]]:
-    """Starts kernels in processes of their own, by the arguments of Python that come before descriptor and folder."""
+    """Starts kernels in processes of their own, by the arguments of Python that come before descriptor and folder.
+
+    `path` is one more folder to import from.
+    """
     processes: list[Process] = []
 
-    def start(*entry: str) -> Process:
-        processes.append(Process(workspace, *entry))
+    def start(*entry: str, path: str = "") -> Process:
+        processes.append(Process(workspace, *entry, path=path))
         return processes[-1]
 
     yield start

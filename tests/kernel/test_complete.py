@@ -125,8 +125,7 @@ def test_a_standard_module_is_not_taken_from_the_workspace(guest):
     assert "rgb_to_hsv" in texts(guest, "import colorsys\ncolorsys.rgb")
 
 
-def test_data_frames_complete_well(guest):
-    pytest.importorskip("pandas")
+def test_data_frames_complete_well(guest, science):
     guest.run("import pandas as pd\ndf = pd.DataFrame({'price': [1], 'place': [2], 'other col': [3]})")
     assert texts(guest, "df.descr") == ["describe"]
     assert "price" in texts(guest, "df.pri")

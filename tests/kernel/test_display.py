@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import base64
 
-import pytest
-
 
 def shown(answered):
     return [(event["data"], event["main"]) for event in answered.results]
@@ -135,8 +133,7 @@ def test_a_str_subclass_as_repr_is_a_string(guest):
     assert guest.run(code).text == "fine"
 
 
-def test_pandas_has_text_html_and_a_table(guest):
-    pytest.importorskip("pandas")
+def test_pandas_has_text_html_and_a_table(guest, science):
     answered = guest.run("import pandas as pd\npd.DataFrame({'x': [1, 2], 'y': [0.5, None]})")
     data = answered.results[0]["data"]
     assert data["text/plain"] == "   x    y\n0  1  0.5\n1  2  NaN"
@@ -152,15 +149,13 @@ def test_pandas_has_text_html_and_a_table(guest):
     assert "text/html" not in series
 
 
-def test_a_large_table_is_capped_at_a_thousand_records(guest):
-    pytest.importorskip("pandas")
+def test_a_large_table_is_capped_at_a_thousand_records(guest, science):
     data = guest.run("import pandas as pd\npd.DataFrame({'x': range(5000)})").results[0]["data"]
     table = data["application/vnd.belljar.table+json"]
     assert (table["shape"], len(table["records"])) == ([5000, 1], 1000)
 
 
-def test_a_pillow_image_is_a_png_and_show_shows_it(guest):
-    pytest.importorskip("PIL")
+def test_a_pillow_image_is_a_png_and_show_shows_it(guest, science):
     answered = guest.run("from PIL import Image\nimage = Image.new('RGB', (4, 4), 'red')\nimage.show()\nimage")
     assert [event["main"] for event in answered.results] == [False, True]
     for event in answered.results:
@@ -168,14 +163,12 @@ def test_a_pillow_image_is_a_png_and_show_shows_it(guest):
         assert base64.b64decode(event["data"]["image/png"]).startswith(b"\x89PNG")
 
 
-def test_sympy_has_latex(guest):
-    pytest.importorskip("sympy")
+def test_sympy_has_latex(guest, science):
     data = guest.run("import sympy\nsympy.sqrt(sympy.Symbol('x'))").results[0]["data"]
     assert data == {"text/plain": "sqrt(x)", "text/latex": "$\\displaystyle \\sqrt{x}$"}
 
 
 def test_plotly_figures_are_shown_as_data(guest):
-    pytest.importorskip("plotly")
     answered = guest.run("import plotly.graph_objects as go\nfig = go.Figure(go.Bar(y=[1, 2]))\nfig.show()\nfig")
     assert [event["main"] for event in answered.results] == [False, True]
     for event in answered.results:
@@ -184,12 +177,10 @@ def test_plotly_figures_are_shown_as_data(guest):
 
 
 def test_altair_charts_are_shown_as_data(guest):
-    pytest.importorskip("altair")
     code = "import altair as alt\nalt.Chart(alt.Data(values=[{'a': 1}])).mark_bar().encode(x='a:Q')"
     data = guest.run(code).results[0]["data"]
     assert any(mime.startswith("application/vnd.vegalite.v") for mime in data)
 
 
-def test_numpy_arrays_are_text(guest):
-    pytest.importorskip("numpy")
+def test_numpy_arrays_are_text(guest, science):
     assert shown(guest.run("import numpy as np\nnp.arange(3)")) == [({"text/plain": "array([0, 1, 2])"}, True)]

@@ -4,8 +4,13 @@ import base64
 
 import pytest
 
-pytest.importorskip("matplotlib")
-pytestmark = pytest.mark.filterwarnings("default")
+pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("science")]
+
+
+@pytest.fixture
+def process(start, science):
+    """A kernel in a process of its own that has the science stack."""
+    return start("-m", "belljar_kernel", path=science)
 
 
 def figures(answered):
@@ -106,5 +111,4 @@ def test_a_fresh_import_in_a_process_of_its_own_is_captured_as_well(process):
 
 
 def test_seaborn_and_pandas_plots_are_captured(guest):
-    pytest.importorskip("pandas")
     assert len(figures(guest.run("import pandas as pd\npd.Series([1, 2]).plot();"))) == 1

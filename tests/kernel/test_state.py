@@ -205,7 +205,7 @@ def test_code_without_a_cell_stays_behind_on_another_python_and_costs_nothing_el
     assert value(guest, "written()") == 6
 
 
-def test_names_that_share_an_object_share_it_again(guest: InProcess):
+def test_names_that_share_an_object_share_it_again(science: str, guest: InProcess):
     guest.run(
         "import numpy as np\na = [1]; b = a; c = {'a': a}; arr = np.arange(3); same = arr; other = np.arange(3); alone = [1]"
     )
@@ -278,7 +278,7 @@ def test_a_name_that_is_too_large_is_left_out(guest: InProcess):
     assert "bytes do not fit" in done["skipped"]["large"]
 
 
-def test_a_large_value_leaves_in_pieces_and_comes_back_whole(guest: InProcess):
+def test_a_large_value_leaves_in_pieces_and_comes_back_whole(science: str, guest: InProcess):
     guest.run("import numpy as np\nbig = np.arange(3_000_000)")
     _, parts = save(guest)
     pieces = next(pieces for part, pieces in parts if part["names"] == ["big"])

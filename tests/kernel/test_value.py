@@ -81,8 +81,7 @@ Hostile()
     assert guest.run("ran").text == "[]"
 
 
-def test_numpy_becomes_plain(guest):
-    pytest.importorskip("numpy")
+def test_numpy_becomes_plain(guest, science):
     guest.run("import numpy as np")
     for code, expected in [
         ("np.int64(5)", 5),
@@ -103,8 +102,7 @@ def test_numpy_becomes_plain(guest):
         assert answered.done["value"] == expected, code
 
 
-def test_pandas_becomes_records(guest):
-    pytest.importorskip("pandas")
+def test_pandas_becomes_records(guest, science):
     guest.run("import pandas as pd, numpy as np")
     for code, expected in [
         ("pd.DataFrame({'x': [1, 2], 'y': ['a', None]})", [{"x": 1, "y": "a"}, {"x": 2, "y": None}]),

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 
 def listed(guest):
     return {variable["name"]: variable for variable in guest.request(type="variables").done["variables"]}
@@ -62,8 +60,7 @@ df = DataFrame()
     assert guest.run("ran").text == "[]"
 
 
-def test_arrays_and_tables_have_a_shape(guest):
-    pytest.importorskip("pandas")
+def test_arrays_and_tables_have_a_shape(guest, science):
     guest.run("import numpy as np, pandas as pd\na = np.zeros((3, 4))\ndf = pd.DataFrame({'x': [1, 2]})\ns = df['x']")
     found = listed(guest)
     assert (found["a"]["shape"], found["a"]["size"], found["a"]["type"]) == ([3, 4], 12, "ndarray")

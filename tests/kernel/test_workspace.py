@@ -11,9 +11,10 @@ import pytest
 from tests.kernel.conftest import InProcess
 
 from belljar import DiskFull, FileError, FileMissing, FileTooLarge, PathRefused
-from belljar.engines.kernel_workspace import CHUNK_BYTES, KernelWorkspace
+from belljar.engines.kernel_workspace import KernelWorkspace
+from belljar_kernel.protocol import FILE_PIECE_BYTES
 
-LARGE = bytes(range(256)) * (CHUNK_BYTES // 100)
+LARGE = bytes(range(256)) * (FILE_PIECE_BYTES // 100)
 
 
 @pytest.fixture

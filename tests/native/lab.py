@@ -13,6 +13,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tests import probe
+
 from belljar.engines.base import Exit, Spec
 from belljar.engines.confinement import Program
 from belljar.engines.native.confined import ConfinedProgram
@@ -53,7 +55,7 @@ def python(folder: Path, script: str) -> Program:
 @asynccontextmanager
 async def engine() -> AsyncIterator[NativeEngine]:
     """An engine of its own, ended with all that it has."""
-    made = NativeEngine(Settings.load())
+    made = NativeEngine("native", Settings.load())
     try:
         yield made
     finally:
@@ -67,7 +69,7 @@ async def confined(
     """A program, running; `without` leaves layers out, as an operator may allow it."""
     async with engine() as made:
         if without:
-            made._admission = asyncio.ensure_future(_immediately(without))
+            probe.allow_missing(made, without)
         started = await made.confine(program, spec(limits))
         try:
             yield started
@@ -121,12 +123,7 @@ async def some(descriptor: int) -> bytes:
 
 def pid(started: ConfinedProgram) -> int:
     """The program's number on the host."""
-    text = Path(f"/proc/self/fdinfo/{started._pidfd}").read_text()
-    return int(next(line.split()[1] for line in text.splitlines() if line.startswith("Pid:")))
-
-
-async def _immediately(layers: tuple[str, ...]) -> tuple[str, ...]:
-    return layers
+    return probe.pid_of(probe.pidfd(started))
 
 
 def _shown(folder: Path, name: str, text: str) -> Path:

@@ -139,13 +139,13 @@ def test_a_controller_that_is_missing_leaves_nothing_half_made(tmp_path: Path):
 def test_what_dead_processes_left_is_swept_and_what_living_ones_use_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    own = version_2(tmp_path, "/a")
+    own, mine = version_2(tmp_path, "/a"), cgroups.fresh_name()
     dead = subprocess.Popen([sys.executable, "-c", "pass"])
     dead.wait()
     for name in (
         f"belljar-{dead.pid}-123",
         f"belljar-{os.getpid()}-7",
-        cgroups.own_name(),
+        mine,
         "belljar-notes",
         "other-1-2",
     ):
@@ -155,12 +155,12 @@ def test_what_dead_processes_left_is_swept_and_what_living_ones_use_is_not(
     cgroups.find("belljar-1-2", system=tmp_path)
     assert not (own / f"belljar-{dead.pid}-123").exists()
     assert not (own / f"belljar-{os.getpid()}-7").exists()  # our pid, but another process had it
-    assert all((own / name).exists() for name in (cgroups.own_name(), "belljar-notes", "other-1-2"))
+    assert all((own / name).exists() for name in (mine, "belljar-notes", "other-1-2"))
 
 
 @pytest.mark.usefixtures("native")
 def test_a_real_group_takes_its_limits_and_other_ones_later():
-    hierarchy = cgroups.find(f"{cgroups.own_name()}-test")
+    hierarchy = cgroups.find(cgroups.fresh_name())
     try:
         group = hierarchy.make("one", LIMITS)
         for limits in (Limits(memory_mb=400), Limits(memory_mb=64), Limits(memory_mb=900, cpus=2), LIMITS):

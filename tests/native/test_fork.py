@@ -6,13 +6,14 @@ import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 
 import pytest
+from tests import probe
 from tests.reliability import traces
 from tests.shop import Shop, wheel
 
 from belljar import AsyncSandbox, InvalidRequest, Limits, Policy, Sandbox, SandboxError, StartFailed
+from belljar.durable import forks
 from belljar.engines.base import Spec
 from belljar.engines.native.engine import NativeEngine
 from belljar.engines.native.process import NativeProcess
@@ -41,11 +42,10 @@ def closing(native: None) -> Iterator[ExitStack]:
         yield stack
 
 
-def process_of(sandbox: Sandbox) -> NativeProcess:
-    session = sandbox._core._session
-    assert session is not None
-    assert isinstance(session.process, NativeProcess)
-    return session.process
+def process_of(sandbox: Sandbox | AsyncSandbox) -> NativeProcess:
+    process = probe.process(sandbox)
+    assert isinstance(process, NativeProcess)
+    return process
 
 
 def test_forks_have_the_state_of_one_moment_and_go_their_own_ways(sandbox: Sandbox, closing: ExitStack):
@@ -151,11 +151,10 @@ def test_nothing_is_left_of_a_family():
         forks = parent.fork(2)
         grandchild = forks[0].fork()[0]
         assert len(traces.own_groups(os.getpid())) > groups
-        pids = [process_of(each).keeper.pidfd for each in (parent, *forks, grandchild)]
-        assert all(pid >= 0 for pid in pids)
+        processes = [process_of(each) for each in (parent, *forks, grandchild)]
+        assert all(process.keeper.pidfd >= 0 for process in processes)
         for each in (parent, forks[0], grandchild, forks[1]):
             each.close()
-    processes = [process_of(each) for each in (parent, *forks, grandchild)]
     assert [(process.keeper.pidfd, process.forks, process.parent) for process in processes] == [(-1, set(), None)] * 4
     traces.eventually(lambda: not any(os.path.exists(f) for p in processes for f in p.group.folders.values()))
     assert not [folder for p in processes for folder in p.group.folders.values() if folder.exists()]
@@ -267,9 +266,7 @@ def test_a_fork_that_nobody_waits_for_any_more_is_not_left_behind(native: None):
                 if isinstance(done[0], list):
                     await done[0][0].close()
             value = (await sandbox.run("x")).value
-            assert sandbox._session is not None
-            assert isinstance(sandbox._session.process, NativeProcess)
-            return value, len(sandbox._session.process.forks)
+            return value, len(process_of(sandbox).forks)
 
     assert asyncio.run(act()) == (1, 0)
 
@@ -293,23 +290,25 @@ def test_a_sandbox_of_another_python_is_forked_live_too(minor: str, closing: Exi
 def test_the_answer_to_a_fork_that_was_given_up_is_not_taken_for_that_to_the_next(native: None):
     async def see() -> None:
         async with AsyncSandbox("native", policy=Policy(packages="none")) as parent:
-            await parent._here.background.cross(fork_twice(parent))
+            await asyncio.to_thread(probe.wait, parent, fork_twice(parent))
 
     async def fork_twice(parent: AsyncSandbox) -> None:
-        session = parent._session
-        assert session is not None
-        assert isinstance(session.process, NativeProcess)
-        assert session.process.keeper is not None
-        first = asyncio.ensure_future(session.fork([replace(session.spec, id="first")]))
-        while not session.process.keeper._answers:
+        host, session = probe.host(parent), probe.session(parent)
+        keeper = process_of(parent).keeper
+        assert keeper is not None
+        first = asyncio.ensure_future(forks.fork(host, session, 1, no_key))
+        while not probe.waiting_orders(keeper):
             await asyncio.sleep(0)
         first.cancel()
         assert isinstance((await asyncio.gather(first, return_exceptions=True))[0], asyncio.CancelledError)
-        (second,) = await session.fork([replace(session.spec, id="second")])
+        ((second, _),) = await forks.fork(host, session, 1, no_key)
         assert isinstance(second.process, NativeProcess)
         assert second.process.keeper is not None
         assert second.process.keeper.alive
-        await second.close()
+        await host.close_session(second)
+
+    def no_key() -> bytes:
+        raise AssertionError("a live fork needs no checkpoint")
 
     asyncio.run(see())
 

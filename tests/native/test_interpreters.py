@@ -26,7 +26,7 @@ def test_this_python_runs_inside(minor: str):
 
 
 async def run_in(python: Path) -> object:
-    engine = NativeEngine(Settings.load())
+    engine = NativeEngine("native", Settings.load())
     try:
         process = await engine.start(Spec("other-python", Environment(python, digest=f"other-{python.name}")))
         try:

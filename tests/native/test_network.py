@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from tests import probe
 from tests.loopback import Names, Web, certificate_in, names
 from tests.native.keepers import keeper_of
 from tests.reliability import traces
@@ -344,7 +345,7 @@ def test_an_engine_that_cannot_keep_to_a_list_names_one_that_can(native: None, m
 
 def test_pooled_sandboxes_have_their_own_lists(native: None, known: Names, web: Web, monkeypatch: pytest.MonkeyPatch):
     here = compose.local_host()
-    here.background.wait(here.host.ready("native", compose.base_environment("native")))
+    here.background.wait(here.host.pools.ready(probe.engine(here, "native"), compose.base_environment("native")))
     allowed = Policy(network=[f"example.test:{web.port}", f"127.0.0.1:{web.port}"])
     get = f"import urllib.request\nurllib.request.urlopen('http://example.test:{web.port}/pooled').read().decode()"
     with monkeypatch.context() as only_the_pool:

@@ -223,7 +223,7 @@ async def run(engine, *args):
     await program.close()
     return said, end.code, end.signal, end.out_of_memory, program.degraded
 async def main():
-    engine = NativeEngine(Settings.load())
+    engine = NativeEngine("native", Settings.load())
     try:
         return [await run(engine, str(home / "home/secret.txt")), await run(engine)]
     finally:
@@ -245,12 +245,14 @@ def test_an_ordinary_user_can_add_packages_to_a_live_sandbox(script: Script, del
         f"""
 from dataclasses import replace
 from pathlib import Path
+from belljar import compose
 with sandbox() as sb:
-    session = sb._core._session
+    here = compose.local_host()
+    session = here.host.session('', sb.id)
     before = sb.run("x = 1; import os; os.listdir('/packages/site')").value
     extended = replace(session.spec.environment, layer=Path({str(layer)!r}), digest="other")
-    sb._wait(session.process.provide(extended))
-    sb._wait(session.ask_now({{"type": "configure", "path": extended.path}}))
+    here.background.wait(session.process.provide(extended))
+    here.background.wait(session.ask_now({{"type": "configure", "path": extended.path}}))
     after = sb.run("import added; open('/packages/site/y', 'w')")
     table = sb.run("open('/proc/self/mountinfo').read()").value
     print(json.dumps([before, sb.run("added.answer + x").value, after.error.name, {str(home)!r} in table]))

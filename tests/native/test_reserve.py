@@ -8,17 +8,16 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests import probe
 from tests.native.keepers import keeper_of, pid_of
 from tests.reliability.traces import eventually
 from tests.shop import Shop, wheel
 
 from belljar import Limits, Policy, Sandbox, compose
-from belljar.engines.native import keeper
-from belljar.engines.native.keeper import tree_of
 from belljar.engines.native.reserve import Reserve
+from belljar.engines.native.trees import Trees
 from belljar.settings import Settings
 
 BARE = Policy(packages="none")
@@ -30,18 +29,19 @@ def reserve(native: None) -> Iterator[Reserve]:
     host = compose.LocalHost(replace(Settings.load(), pool_size=0, reserve_size=2))
     with compose.using(host):
         Sandbox("native", policy=BARE).close()
-        engine: Any = host.host.registry.get("native")
-        (made,) = engine._reserves.values()
+        (made,) = probe.reserves(probe.engine(host, "native")).values()
         assert eventually(lambda: made.ready == 2)
         yield made
         eventually(lambda: made.ready == 2)
-        left = [folder for keeper in made._keepers if keeper.group for folder in keeper.group.folders.values()]
+        left = [
+            folder for keeper in probe.spare_keepers(made) if keeper.group for folder in keeper.group.folders.values()
+        ]
         host.close()
     assert [folder for folder in left if folder.exists()] == []
 
 
 def keepers(reserve: Reserve) -> list[int]:
-    return [pid_of(keeper) for keeper in reserve._keepers]
+    return [pid_of(keeper) for keeper in probe.spare_keepers(reserve)]
 
 
 def test_a_new_sandbox_takes_a_keeper_that_was_made_ahead_and_another_is_made(reserve: Reserve):
@@ -112,11 +112,15 @@ def test_packages_are_opened_off_the_loop_that_serves_every_sandbox(
     native: None, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ):
     opened: list[str] = []
-    monkeypatch.setattr(
-        keeper, "tree_of", lambda layer: opened.append(threading.current_thread().name) or tree_of(layer)
-    )
+    tree_of = Trees.tree_of
+
+    def noted(trees: Trees, layer: Path) -> int:
+        opened.append(threading.current_thread().name)
+        return tree_of(trees, layer)
+
+    monkeypatch.setattr(Trees, "tree_of", noted)
     shop.sell(wheel("sycamore", "1.0", {"sycamore.py": "x = 16"}))
     with Sandbox("native", policy=Policy(packages=["sycamore"]), packages=["sycamore"]) as sandbox:
         assert sandbox.run("import sycamore; sycamore.x").value == 16
         assert opened
-        assert sandbox._core._here.background._thread.name not in opened
+        assert probe.loop_thread(compose.local_host()) not in opened

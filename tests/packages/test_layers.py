@@ -19,31 +19,35 @@ from tests import engines
 from tests.shop import Files, Shop, source, wheel
 
 from belljar.compose import LocalHost
-from belljar.engines.base import Engine
 from belljar.packages import lookup, remembered
+from belljar.packages.cpython_installer import CPythonInstaller
 from belljar.packages.environment import Environment
 from belljar.packages.failure import InstallFailed
 from belljar.packages.lock import alone
+from belljar.packages.pyodide_installer import PyodideInstaller
 from belljar.policy import Policy
 
 Extend = Callable[..., Environment]
+Installer = CPythonInstaller | PyodideInstaller
 # What has nothing to do with the client; with the slower one it takes long.
 mostly_native = pytest.mark.parametrize(
-    "engine", ["native", pytest.param("wasm", marks=pytest.mark.long)], indirect=True
+    "installer", ["native", pytest.param("wasm", marks=pytest.mark.long)], indirect=True
 )
 
 
 @pytest.fixture(params=["native", "wasm"])
-def engine(request: pytest.FixtureRequest, apart: LocalHost) -> Engine:
-    return engines.prepared(request.param, apart)
+def installer(request: pytest.FixtureRequest, apart: LocalHost) -> Installer:
+    found = engines.prepared(request.param, apart)
+    assert isinstance(found, CPythonInstaller | PyodideInstaller)
+    return found
 
 
 @pytest.fixture
-def extend(engine: Engine, shop: Shop) -> Extend:
+def extend(installer: Installer, shop: Shop) -> Extend:
     """Add packages to the base environment."""
 
     def add(*wanted: str, seconds: float | None = None, to: Environment | None = None) -> Environment:
-        return engine.extend(to or engine.environment(Policy()), wanted, seconds)
+        return installer.extend(to or installer.environment(Policy()), wanted, seconds)
 
     return add
 
@@ -146,15 +150,15 @@ def test_an_index_that_never_answers_costs_the_time_that_was_given(extend: Exten
 
 
 def test_a_package_larger_than_allowed_is_refused_and_what_was_downloaded_of_it_removed(
-    extend: Extend, engine: Engine, shop: Shop, monkeypatch: pytest.MonkeyPatch
+    extend: Extend, installer: Installer, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.sell(wheel("kiwi", "1.0", {"kiwi.py": "", "kiwi.bin": os.urandom(3_000_000)}))
-    monkeypatch.setattr(engine, "settings", replace(engine.settings, install_mb=1))
+    monkeypatch.setattr(installer, "settings", replace(installer.settings, install_mb=1))
     assert failure(extend, "kiwi") == (
         "too_large",
         "kiwi could not be installed: it is larger than the 1 MB that may be installed",
     )
-    cache = engine.settings.cache_dir
+    cache = installer.settings.cache_dir
     assert list((cache / "uv").glob(".tmp*")) == []
     assert list((cache / "wasm" / "wheels").rglob("kiwi*")) == []
 
@@ -217,20 +221,20 @@ def compiled(environment: Environment) -> set[str]:
 
 
 def test_a_wheelhouse_serves_without_an_index(
-    extend: Extend, engine: Engine, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    extend: Extend, installer: Installer, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, content in (wheel("nut", "1.0", {"nut.py": ""}, ["shell"]), wheel("shell", "1.0", {"shell.py": ""})):
         (tmp_path / name).write_bytes(content)
     shop.close()
-    monkeypatch.setattr(engine, "settings", replace(engine.settings, wheelhouse=tmp_path))
+    monkeypatch.setattr(installer, "settings", replace(installer.settings, wheelhouse=tmp_path))
     assert added(extend("nut")) == {"nut==1.0", "shell==1.0"}
 
 
 @mostly_native
 def test_what_an_installation_that_was_killed_left_is_removed_and_another_that_works_is_spared(
-    extend: Extend, engine: Engine, shop: Shop
+    extend: Extend, installer: Installer, shop: Shop
 ) -> None:
-    home = engine.settings.cache_dir / "environments" / "layers"
+    home = installer.settings.cache_dir / "environments" / "layers"
     for name in (".new-killed", ".new-working"):
         (home / name).mkdir(parents=True)
         (home / name / "lock").touch()
@@ -243,12 +247,12 @@ def test_what_an_installation_that_was_killed_left_is_removed_and_another_that_w
 
 @mostly_native
 def test_the_layer_that_was_not_used_for_longest_gives_way_and_one_in_use_never(
-    extend: Extend, engine: Engine, shop: Shop, monkeypatch: pytest.MonkeyPatch
+    extend: Extend, installer: Installer, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("orange", "papaya", "quava"):
         shop.sell(wheel(name, "1.0", {f"{name}.py": "", f"{name}.bin": os.urandom(400_000)}))
-    bound = replace(engine.settings, layers_mb=1)
-    monkeypatch.setattr(engine, "settings", bound)
+    bound = replace(installer.settings, layers_mb=1)
+    monkeypatch.setattr(installer, "settings", bound)
     used, unused = extend("orange"), extend("papaya").layer
     third = extend("quava")
     assert used.layer.exists()
@@ -263,11 +267,11 @@ def test_the_layer_that_was_not_used_for_longest_gives_way_and_one_in_use_never(
 
 @mostly_native
 def test_a_layer_that_another_process_has_stays(
-    extend: Extend, engine: Engine, shop: Shop, monkeypatch: pytest.MonkeyPatch
+    extend: Extend, installer: Installer, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("raisin", "sloe"):
         shop.sell(wheel(name, "1.0", {f"{name}.py": "", f"{name}.bin": os.urandom(700_000)}))
-    monkeypatch.setattr(engine, "settings", replace(engine.settings, layers_mb=1))
+    monkeypatch.setattr(installer, "settings", replace(installer.settings, layers_mb=1))
     first = extend("raisin").layer
     gc.collect()
     code = (

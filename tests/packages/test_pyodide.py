@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests import engines, probe
 from tests.packages.conftest import BUNDLE, CORE, FILES, LITTLE, WHEELS, Serve, UseIndex, page
 
 from belljar.errors import PackageError
@@ -201,7 +202,7 @@ def real() -> PyodideSet:
     """The real set, when `make setup` has prepared it."""
     settings = Settings.load()
     if not is_prepared(settings.cache_dir):
-        pytest.skip("the wasm engine's packages are not prepared; `belljar packages sync` does it")
+        engines.go_without("the wasm engine's packages are not prepared; `belljar packages sync --engine wasm` does it")
     return pyodide_set(settings.cache_dir, settings, None)
 
 
@@ -215,6 +216,6 @@ def test_the_real_set_has_the_science_stack_and_nothing_that_only_compilers_read
 
 
 def test_the_real_loader_names_an_address(real: PyodideSet) -> None:
-    address = pyodide.cdn(load())._address(real.core)
+    address = probe.address_of(pyodide.cdn(load()), real.core)
     assert address.startswith("https://")
     assert address.endswith(f"/v{load().version}/full/")

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests import probe
 from tests.packages.conftest import BUNDLE, CDN, CORE, FILES, LITTLE, TARBALL, Serve, contents, failure, fetched
 
 from belljar.errors import PackageError
@@ -128,16 +129,11 @@ def test_a_transfer_that_only_drips_is_given_up(serve: Serve, into: Path, monkey
 def test_the_address_of_the_cdn_is_read_from_the_verified_loader(into: Path) -> None:
     assert "not there yet" in failure(cdn(LITTLE), into)
     (into / "pyodide.mjs").write_bytes(CORE["pyodide.mjs"])
-    asked = []
-
-    class Recorder(web.Web):
-        def _download(self, address: str, *_: object) -> None:
-            asked.append(address)
-
     source = cdn(LITTLE)
-    Recorder(source.name, source._address).fetch(LITTLE.wheels, into, in_silence)
+    asked = probe.note_downloads(source)
+    source.fetch(LITTLE.wheels, into, in_silence)
     assert asked == [f"{CDN}314.0.3/full/"] * 3
-    assert "cannot be reached" in failure(source, into)
+    assert "cannot be reached" in failure(cdn(LITTLE), into)
 
 
 def test_the_node_package_needs_deno_and_has_no_wheels(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:

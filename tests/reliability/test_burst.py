@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests import probe
 
 from belljar import HostBusy, Sandbox, compose
 from belljar.compose import LocalHost
@@ -42,7 +43,7 @@ def test_a_burst_of_ten_times_what_there_is_room_for(
             ended.update(pool.map(use, range(120)))
         assert set(ended) == {"right", "busy"}
         assert ended["right"] >= 4
-        assert (host.host.admission.waiting, host.host.admission._taken, host.host.sessions) == (0, 0, {})
+        assert (host.host.admission.waiting, probe.places_taken(host), host.host.sessions()) == (0, 0, [])
         assert [use(number) for number in range(4)] == ["right"] * 4
         assert host.host.status()["counters"]["busy"] >= ended["busy"]
     host.close()

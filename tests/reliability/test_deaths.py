@@ -9,35 +9,40 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import probe
 from tests.reliability.traces import Process, alive, descendants, eventually, own_groups, processes
 
 from belljar import Limits, Sandbox, SandboxError, compose
 from belljar.engines.native.jail import Jail
+from belljar.host.pool import Pool
 
 LOOP = "print('on', flush=True)\nwhile True: pass"
 
 
 @pytest.fixture(autouse=True)
-def host_of_its_own(native: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def host_of_its_own(native: None) -> Iterator[None]:
     """Each test here has a host to ruin; the sandboxes of other tests are spared."""
-    monkeypatch.setattr(compose, "_here", None)
-    yield
-    compose.close()
+    with probe.with_no_host():
+        yield
 
 
 def jail() -> Jail:
     """The jail of ordinary sandboxes, as the engine has it."""
-    engine: Any = compose.local_host().host.registry.get("native")
-    return next(task.result() for key, task in engine._jails.items() if key != "bare")
+    jails = probe.jails(probe.engine(compose.local_host(), "native"))
+    return next(jail for key, jail in jails.items() if key != "bare")
 
 
 def fill_pool() -> None:
     here = compose.local_host()
-    here.background.wait(here.host.ready("native", compose.base_environment("native")))
+    here.background.wait(here.host.pools.ready(probe.engine(here, "native"), compose.base_environment("native")))
+
+
+def ready(pool: Pool) -> list[Any]:
+    """The native processes that a pool keeps ready."""
+    return list(probe.ready(pool))
 
 
 def children(pid: int) -> list[Process]:
@@ -45,19 +50,11 @@ def children(pid: int) -> list[Process]:
 
 
 def kernel_pid(sandbox: Sandbox) -> int:
-    process: Any = sandbox._core._session.process
-    return pid_of(process.kernel.pidfd)
+    return probe.pid_of(probe.process(sandbox).kernel.pidfd)
 
 
 def keeper_pid(sandbox: Sandbox) -> int:
-    process: Any = sandbox._core._session.process
-    return pid_of(process.keeper.pidfd)
-
-
-def pid_of(pidfd: int) -> int:
-    """The pid on the host."""
-    text = Path(f"/proc/self/fdinfo/{pidfd}").read_text()
-    return int(next(line.split()[1] for line in text.splitlines() if line.startswith("Pid:")))
+    return probe.pid_of(probe.keeper(sandbox).pidfd)
 
 
 def kill(pid: int) -> None:
@@ -104,9 +101,8 @@ def test_a_kernel_killed_between_runs_is_told_by_the_next():
 def test_a_kernel_killed_in_the_pool_is_never_handed_out():
     assert works()
     fill_pool()
-    pool: Any = next(iter(compose.local_host().host._pools.values()))
-    for process in list(pool._ready):
-        kill(pid_of(process.kernel.pidfd))
+    for process in ready(probe.pools(compose.local_host())[0]):
+        kill(probe.pid_of(process.kernel.pidfd))
     for _ in range(4):
         with Sandbox("native") as sandbox:
             ran = sandbox.run("1")
@@ -116,12 +112,12 @@ def test_a_kernel_killed_in_the_pool_is_never_handed_out():
 def test_a_pool_whose_kernels_were_killed_is_full_again_before_anybody_asks():
     assert works()
     fill_pool()
-    pool: Any = next(iter(compose.local_host().host._pools.values()))
-    dead = list(pool._ready)
+    pool = probe.pools(compose.local_host())[0]
+    dead = ready(pool)
     for process in dead:
-        kill(pid_of(process.kernel.pidfd))
+        kill(probe.pid_of(process.kernel.pidfd))
     assert eventually(lambda: pool.ready == pool.size, 20)
-    assert not set(dead) & set(pool._ready)
+    assert not set(dead) & set(ready(pool))
 
 
 def test_a_keeper_killed_takes_its_sandbox_and_no_other():

@@ -6,12 +6,12 @@ import asyncio
 import resource
 
 import pytest
-from belljar.host.network import Network
+from tests import probe
 
-from belljar import InvalidRequest, Policy
+from belljar import InvalidRequest
+from belljar.egress.network import Network
 from belljar.errors import SandboxClosed
 from belljar.execution import Denial
-from belljar.host import network
 
 
 def denial(number: int) -> Denial:
@@ -19,7 +19,7 @@ def denial(number: int) -> Denial:
 
 
 def test_denials_are_kept_once_in_order_and_up_to_a_hundred():
-    kept = Network(Policy(), 8)
+    kept = Network((), 8)
     for number in [*range(150), *range(150)]:
         kept.note(denial(number))
     assert kept.take_denials() == [denial(number) for number in range(100)]
@@ -27,7 +27,7 @@ def test_denials_are_kept_once_in_order_and_up_to_a_hundred():
 
 
 def test_what_a_kernel_reports_is_checked_cut_and_marked():
-    kept = Network(Policy(), 8)
+    kept = Network((), 8)
     for event in (
         {},
         {"kind": 1, "target": "x"},
@@ -40,13 +40,13 @@ def test_what_a_kernel_reports_is_checked_cut_and_marked():
 
 def test_a_proxy_is_made_once_for_all_who_ask_and_closed_for_good():
     async def story() -> None:
-        made = Network(Policy(network=["example.org"]), 8)
+        made = Network(["example.org"], 8)
         one, other = await asyncio.gather(made.egress(), made.egress())
         assert one is other
         await made.close()
         with pytest.raises(SandboxClosed):
             await one.fetch("GET", "http://example.org/")
-        late = Network(Policy(), 8)
+        late = Network((), 8)
         await late.close()
         with pytest.raises(SandboxClosed):
             await (await late.egress()).fetch("GET", "http://example.org/")
@@ -56,7 +56,7 @@ def test_a_proxy_is_made_once_for_all_who_ask_and_closed_for_good():
 
 def test_a_list_with_a_mistake_is_told_to_whoever_asks_for_the_proxy():
     async def story() -> None:
-        made = Network(Policy(network=["http://"]), 8)
+        made = Network(["http://"], 8)
         with pytest.raises(InvalidRequest):
             await made.egress()
         await made.close()
@@ -69,5 +69,11 @@ def test_a_host_that_may_open_few_files_allows_few_connections(
     monkeypatch: pytest.MonkeyPatch, files: int, connections: int
 ):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
-    assert network._affordable(256) == connections
-    assert network._affordable(64) == min(connections, 64)
+
+    async def story() -> None:
+        for asked in (256, 64):
+            made = Network(["example.org"], asked)
+            assert probe.most_connections(made) == min(connections, asked)
+            await made.close()
+
+    asyncio.run(story())

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests import probe
 from tests.engines import required
 from tests.reliability.traces import eventually, traces
 
 from belljar import Limits, Policy, StartFailed, compose
 from belljar.engines.base import KernelProcess, Spec
-from belljar.engines.transport.link import Link
+from belljar.engines.native import process as native_process
+from belljar.engines.wasm import process as wasm_process
 from belljar.settings import Settings
 
 BARE = Policy(packages="none")
@@ -41,10 +42,13 @@ def host() -> Iterator[compose.LocalHost]:
 def started(host: compose.LocalHost, name: str, request: dict[str, Any], limits: Limits | None = None) -> KernelProcess:
     async def start() -> KernelProcess:
         engine = await host.host.registry.choose(name)
-        environment = await host.environment(engine, BARE)
-        return await engine.start(Spec("first", environment, limits or Limits()), lambda _: request)
+        environment = await host.host.environment(host.host.registry.installer(name), BARE)
+        return await engine.start(Spec("first", environment, limits or Limits()))
 
-    return host.background.wait(asyncio.wait_for(start(), 60))
+    with pytest.MonkeyPatch.context() as patch:
+        for each in (native_process, wasm_process):
+            patch.setattr(each, "configuration", lambda *_: request)
+        return host.background.wait(asyncio.wait_for(start(), 60))
 
 
 def run(code: str) -> dict[str, Any]:
@@ -75,21 +79,10 @@ def test_a_native_one_that_crashes_or_breaks_the_protocol_is_told_at_once(host: 
         started(host, "native", run("import os, time; os.write(3, b'\\xff' * 8); time.sleep(30)"))
 
 
-def test_what_ends_it_is_told_also_when_it_came_with_the_hello(
-    host: compose.LocalHost, monkeypatch: pytest.MonkeyPatch
-):
-    real = Link._on_channel
-
-    def later(link: Link) -> None:  # all that was said in half a second is read at once
-        link.loop.remove_reader(link.channel.fileno())
-        time.sleep(0.5)
-        link.loop.add_reader(link.channel.fileno(), link._on_channel)
-        real(link)
-
+def test_what_ends_it_is_told_also_when_it_came_with_the_hello(host: compose.LocalHost):
     with required():
         host.background.wait(host.host.registry.choose("native"))
-    monkeypatch.setattr(Link, "_on_channel", later)
-    with pytest.raises(StartFailed, match="broke the protocol"):
+    with probe.slow_kernel_channels(0.5), pytest.raises(StartFailed, match="broke the protocol"):
         started(host, "native", run("import os, time; os.write(3, b'\\xff' * 8); time.sleep(30)"))
 
 

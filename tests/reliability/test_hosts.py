@@ -22,13 +22,14 @@ from belljar.settings import Settings
 HOST = """
 import json, sys, threading, time
 from belljar import Sandbox, compose
+from belljar.service.base import LIBRARY
 made = [Sandbox("native", durable=True) for _ in range(int(sys.argv[1]))]
 for number, sandbox in enumerate(made):
     sandbox.run(f"x = {number}\\ndef f(): return x * 2")
     sandbox.files.write("mine.txt", str(number))
 here = compose.local_host()
 for sandbox in made:
-    here.background.wait(here.host.sessions[sandbox.id].life.settle())
+    here.background.wait(here.host.session(LIBRARY, sandbox.id).guardian.settle())
 code = "import subprocess; child = subprocess.Popen(['sleep', '1000'])\\nx = -1\\nprint('on', flush=True)\\nwhile True: pass"
 begun = threading.Semaphore(0)
 for sandbox in made:

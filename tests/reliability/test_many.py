@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests import probe
 from tests.reliability.traces import Traces, descendants, eventually, traces
 
 from belljar import Sandbox, compose
@@ -39,9 +39,9 @@ def baseline(native: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 def fill_pool() -> None:
     here = compose.local_host()
     environment = compose.base_environment("native")
-    here.background.wait(here.host.ready("native", environment))
-    engine: Any = here.host.registry.get("native")
-    reserve = engine._reserves[environment.digest]
+    engine = probe.engine(here, "native")
+    here.background.wait(here.host.pools.ready(engine, environment))
+    reserve = probe.reserves(engine)[environment.digest]
     assert eventually(lambda: reserve.ready == reserve.size)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import tracemalloc
 
+from belljar.host.budget import Budget
 from belljar.host.overflow import Overflow
 
 
 def test_output_in_single_bytes_takes_no_more_room_than_in_one_piece():
-    held, size = Overflow(disk_mb=256), 1 << 20
+    held, size = Overflow(256, Budget(256 << 20)), 1 << 20
     tracemalloc.start()
     try:
         for _ in range(size):

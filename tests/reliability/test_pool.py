@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests import probe
 from tests.reliability.traces import descendants, eventually
 
 from belljar import Policy, Sandbox, compose
@@ -22,9 +23,9 @@ class Full:
 
     def __init__(self, host: compose.LocalHost) -> None:
         self.host = host
-        self.engine: Any = host.host.registry.get("native")
-        assert eventually(lambda: bool(host.host._pools), 20)
-        (self.pool,) = host.host._pools.values()
+        self.engine: Any = probe.engine(host, "native")
+        assert eventually(lambda: bool(probe.pools(host)), 20)
+        self.pool = probe.only_pool(host)
         assert eventually(self.is_full, 20)
 
     def is_full(self) -> bool:
@@ -46,7 +47,7 @@ def full(native: None) -> Iterator[Full]:
 
 def test_what_is_made_while_the_dead_are_taken_away_is_kept(full: Full):
     async def begin_anew() -> None:
-        for process in [*full.pool._ready]:
+        for process in probe.ready(full.pool):
             await process.close()
         while full.pool.ready < full.pool.size:
             await full.pool.drop_dead()

@@ -8,20 +8,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests import probe
 from tests.reliability.traces import eventually, traces
 
-from belljar import AsyncSandbox, Policy, SandboxError, compose
+from belljar import AsyncSandbox, Policy, SandboxError
 
 BARE = Policy(packages="none")
 
 
 @pytest.fixture(autouse=True)
 def host_of_its_own(native: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(compose, "_here", None)
     for name in ("BELLJAR_POOL_SIZE", "BELLJAR_RESERVE_SIZE"):  # nothing comes and goes but what a test does
         monkeypatch.setenv(name, "0")
-    yield
-    compose.close()
+    with probe.with_no_host():
+        yield
 
 
 async def leave(act: Any, after_s: float) -> None:

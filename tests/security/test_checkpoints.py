@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from belljar import Checkpoint, CheckpointRefused, Policy, Sandbox, SandboxError
+from belljar.durable import saving
 from belljar.engines.base import Spec
-from belljar.host import saving
+from belljar.host.budget import Budget
 from belljar.packages.environment import Environment
 from belljar.settings import Settings
 from belljar.state import keys
@@ -224,12 +225,12 @@ def test_a_lying_kernel_gets_an_error_and_costs_the_host_nothing(native: None):
         assert sandbox.run("1 + 1").value == 2
 
 
-def test_states_that_arrive_together_are_bounded_together_and_one_alone_is_not(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(saving, "MOST_TOGETHER", 5 << 20)
+def test_states_that_arrive_together_are_bounded_together_and_one_alone_is_not():
+    budget = Budget(5 << 20)
     piece = {"type": "state", "part": 1, "data": base64.b64encode(bytes(3 << 20)).decode()}
     done = {"parts": [{"part": 1, "kind": "files", "names": []}]}
     spec = Spec("", Environment(Path("/python")))
-    first, second = saving.Arriving(spec, 64 << 20), saving.Arriving(spec, 64 << 20)
+    first, second = saving.Arriving(spec, 64 << 20, budget), saving.Arriving(spec, 64 << 20, budget)
     first(piece)
     second(piece)
     with pytest.raises(SandboxError, match="too much at the same time"):
@@ -237,6 +238,6 @@ def test_states_that_arrive_together_are_bounded_together_and_one_alone_is_not(m
     first(piece)
     assert [len(pieces) for _, pieces in first.parts(done)] == [1]
     del first
-    third = saving.Arriving(spec, 64 << 20)
+    third = saving.Arriving(spec, 64 << 20, budget)
     third(piece)
     assert len(list(third.parts(done))) == 1

@@ -10,8 +10,11 @@ import pytest
 
 from belljar.engines.transport.frames import BrokenProtocol, FrameReader, decode
 from belljar.execution import Execution
+from belljar.host.budget import Budget
+from belljar.host.conclusion import Ending, conclude
 from belljar.host.overflow import Overflow
 from belljar.host.recorder import Recorder
+from belljar.limits import Limits
 from belljar_kernel.protocol import FRAME_BYTES, RESULTS_BYTES
 
 
@@ -101,7 +104,7 @@ def test_any_value_in_a_result_gives_a_sane_execution():
             {"data": {"application/vnd.belljar.table+json": value, "text/html": "x"}, "metadata": {"x": value}},
         ):
             execution = Execution()
-            Recorder(execution, 1000, Overflow(1), None)({"type": "result", "id": 1, **event})
+            recorder_of(execution)({"type": "result", "id": 1, **event})
             check(execution)
 
 
@@ -113,16 +116,20 @@ def test_a_value_that_is_too_large_is_left_out():
 
 def test_results_beyond_their_cap_are_left_out():
     execution = Execution()
-    recorder = Recorder(execution, 1000, Overflow(1), None)
+    recorder = recorder_of(execution)
     for _ in range(5):
         recorder({"type": "result", "id": 1, "data": {"text/plain": "x" * (RESULTS_BYTES // 3)}, "metadata": {}})
     assert len(execution.results) <= 3
     assert execution.truncated
 
 
+def recorder_of(execution: Execution) -> Recorder:
+    return Recorder(execution, 1000, Overflow(1, Budget(1 << 20)), None, lambda _: None)
+
+
 def finished(done: dict[str, object]) -> Execution:
     execution = Execution()
-    Recorder(execution, 1000, Overflow(1), None).finish({"type": "done", "id": 1, **done})
+    conclude(execution, Ending({"type": "done", "id": 1, **done}), Limits(), 1.0)
     return execution
 
 

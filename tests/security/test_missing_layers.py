@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests import probe
 
 from belljar import EngineUnavailable, InvalidRequest, Limits, Policy, Sandbox, StartFailed, compose
-from belljar.engines.base import EngineHealth
 from belljar.engines.native import cgroups, health, scope
+from belljar.health import EngineHealth
 from belljar.settings import Settings
 from belljar.surfaces.cli.doctor import describe
 from belljar_jail import landlock
@@ -23,17 +24,15 @@ MakeHost = Callable[..., compose.LocalHost]
 def host(native: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeHost]:
     """Hosts with a cache of their own, so that no remembered proof interferes; the last one made is this process's."""
     made: list[compose.LocalHost] = []
-    name = f"{cgroups.own_name()}-missing"  # the parent group of this process belongs to its other host
-    monkeypatch.setattr(cgroups, "own_name", lambda: name)
-    monkeypatch.setattr(health, "own_name", lambda: name)
 
     def make(allow_degraded: bool = False) -> compose.LocalHost:
         settings = Settings(tmp_path / "cache", tmp_path / "state", allow_degraded=allow_degraded, pool_size=0)
         made.append(compose.LocalHost(settings))
-        monkeypatch.setattr(compose, "_here", made[-1])
+        use(made[-1])
         return made[-1]
 
-    yield make
+    with probe.replaceable_host() as use:
+        yield make
     for each in made:
         each.close()
 
@@ -83,7 +82,7 @@ def test_without_landlock_but_with_leave_every_execution_and_the_doctor_say_so(h
         assert made.run("1 / 0").degraded == ["landlock"]
         wrote = made.run("open('/proc/self/comm', 'w').write('x')")
         assert wrote.status == "ok", "the layer is said to be missing, and it is"
-    report = describe([native_health(here)])
+    report = describe([native_health(here)], None)
     rows = {layer["name"]: layer for layer in report["engines"][0]["layers"]}
     assert rows["landlock"]["holds"] is False
     assert "lsm=landlock" in rows["landlock"]["fix"]
@@ -125,7 +124,7 @@ def test_seccomp_that_cannot_be_loaded_leaves_no_kernel(host: MakeHost):
     """The kernel closes its walls before it reads a Request: one that fails is the end of it."""
     here = host()
     native_health(here)
-    engine = here.host.registry.get("native")
+    engine = probe.engine(here, "native")
 
     async def start_with_broken_limits() -> None:
         from belljar.engines.base import Spec
@@ -147,7 +146,7 @@ def test_a_list_of_hosts_is_refused_where_the_wall_around_the_network_is_missing
     host: MakeHost, monkeypatch: pytest.MonkeyPatch
 ):
     here = host(allow_degraded=True)
-    native = here.host.registry.get("native")
+    native = probe.engine(here, "native")
 
     async def without_network() -> tuple[str, ...]:
         return ("network",)

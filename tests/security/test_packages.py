@@ -7,9 +7,10 @@ import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests import engines
+from tests import engines, probe
 from tests.shop import Shop, source, wheel
 
 from belljar import InvalidRequest, PackageError, Policy, Sandbox
@@ -99,9 +100,8 @@ def test_p03_a_wheel_that_names_files_outside_writes_none_there(engine: str, sho
     for number, place in enumerate(["../outside.py", "/tmp/belljar-outside.py", "a/../../outside.py"]):
         shop.sell(wheel(f"escape{number}", "1.0", {f"escape{number}.py": "", place: "x = 1"}))
         try:
-            apart.host.registry.get(engine).extend(
-                apart.host.registry.get(engine).environment(Policy()), [f"escape{number}"], None
-            )
+            installer = probe.installer(apart, engine)
+            installer.extend(installer.environment(Policy()), [f"escape{number}"], None)
         except PackageError:
             pass
     cache = apart.settings.cache_dir
@@ -149,7 +149,7 @@ def test_p07_a_package_without_end_is_stopped_and_the_sandbox_goes_on(
     engine: str, shop: Shop, apart: LocalHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.sell(wheel("whale", "1.0", {"whale.py": "", "whale.bin": bytes(80_000_000)}))
-    builder = apart.host.registry.get(engine)
+    builder: Any = probe.installer(apart, engine)
     monkeypatch.setattr(builder, "settings", replace(builder.settings, install_mb=20))
     with Sandbox(engine) as sandbox:
         sandbox.run("x = 1")
@@ -162,8 +162,8 @@ def test_p07_an_index_that_never_answers_does_not_hold_a_run_up_for_long(
     engine: str, shop: Shop, apart: LocalHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.slow_s = 60
-    monkeypatch.setattr("belljar.host.supply.AUTOMATIC_S", 2.0)
-    installer, tries = apart.host.registry.get(engine), []
+    monkeypatch.setattr("belljar.host.sandbox_packages.AUTOMATIC_S", 2.0)
+    installer, tries = probe.installer(apart, engine), []
     extend = installer.extend
     monkeypatch.setattr(installer, "extend", lambda *given: (tries.append(given), extend(*given))[1])
     with Sandbox(engine) as sandbox:
@@ -182,7 +182,7 @@ def test_p07_endless_backtracking_ends_at_the_time_limit(
     for version in range(1, 13):
         shop.sell(wheel("maze", f"{version}", {"maze.py": ""}, [f"wall<{version}", f"wall>{version}"]))
         shop.sell(wheel("wall", f"{version}", {"wall.py": ""}, ["maze>99"]))
-    builder = apart.host.registry.get(engine)
+    builder: Any = probe.installer(apart, engine)
     monkeypatch.setattr(builder, "settings", replace(builder.settings, install_timeout_s=15))
     started = time.monotonic()
     with Sandbox(engine) as sandbox:
@@ -196,7 +196,7 @@ def test_p07_endless_backtracking_ends_at_the_time_limit(
 def test_a_finder_of_the_code_that_misbehaves_is_the_runs_own_affair(
     engine: str, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("belljar.host.supply.LOOK_S", 1.0)
+    monkeypatch.setattr("belljar.host.sandbox_packages.LOOK_S", 1.0)
     with Sandbox(engine) as sandbox:
         for act, status in (
             ("raise SystemExit", "ok"),

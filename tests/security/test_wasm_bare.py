@@ -42,8 +42,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
     """A sandbox that has nothing but Deno around it."""
     monkeypatch.setattr(Registry, "confinement", lambda _: None)
     here = compose.LocalHost(replace(Settings.load(), pool_size=0))
-    monkeypatch.setattr(compose, "_here", here)
-    with Sandbox("wasm", limits=SMALL, policy=Policy(packages="none")) as made:
+    with compose.using(here), Sandbox("wasm", limits=SMALL, policy=Policy(packages="none")) as made:
         yield made
     here.close()
 

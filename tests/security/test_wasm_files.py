@@ -14,6 +14,7 @@ from belljar.engines.base import Event
 from belljar.engines.kernel_workspace import KernelWorkspace
 from belljar.engines.wasm.leaving import Leaving
 from belljar.errors import FileError
+from belljar.pieces import whole
 
 HOSTILE: list[Any] = [None, True, 5, -1, 10**400, 1.5, "x", "=", "\ud800", [], [[]], {}, {"a": 1}, [None] * 4]
 
@@ -47,7 +48,7 @@ def file(**fields: Any) -> Event:
 def test_any_content_of_a_file_is_bytes_or_a_file_error(value: object):
     async def read() -> None:
         try:
-            content = await asyncio.wait_for(workspace({"data": value, "end": True}).read("x", 100), 5)
+            content = await asyncio.wait_for(whole(workspace({"data": value, "end": True}).read("x", 100)), 5)
         except FileError:
             return
         assert type(content) is bytes
@@ -86,7 +87,7 @@ def test_any_failure_is_a_file_error(value: object):
 
 def test_a_file_that_never_ends_stops_at_the_cap():
     with pytest.raises(FileError):
-        asyncio.run(workspace({"data": "eHh4eA==", "end": False}).read("x", 10_000))
+        asyncio.run(whole(workspace({"data": "eHh4eA==", "end": False}).read("x", 10_000)))
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,22 @@ import stat
 from collections.abc import Iterator
 
 import pytest
+from tests import probe
 from tests.state.programs import SCIENCE, USED, USES_IT
 
 from belljar import AsyncSandbox, Checkpoint, CheckpointReport, Limits, Policy, Sandbox, SandboxClosed, SandboxError
-from belljar.host import saving
+from belljar.durable import saving
+from belljar.service.base import LIBRARY
 
 
 def value(sandbox: Sandbox, code: str) -> object:
     execution = sandbox.run(code)
     execution.raise_for_status()
     return execution.value
+
+
+def limits(sandbox: Sandbox) -> Limits:
+    return probe.wait(sandbox, probe.service(sandbox).get(LIBRARY, sandbox.id)).limits
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +68,9 @@ def test_bytes_are_enough_and_limits_are_kept_unless_others_are_given(checkpoint
     again = Checkpoint.from_bytes(checkpoint.to_bytes())
     assert again == checkpoint
     with Sandbox.restore(checkpoint.to_bytes()) as sandbox:
-        assert sandbox._core._limits == Limits(disk_mb=64)
+        assert limits(sandbox) == Limits(disk_mb=64)
     with Sandbox.restore(checkpoint, limits=Limits(memory_mb=300)) as sandbox:
-        assert sandbox._core._limits == Limits(memory_mb=300)
+        assert limits(sandbox) == Limits(memory_mb=300)
         assert value(sandbox, "f(2)") == 5
 
 

@@ -10,13 +10,14 @@ from tests.native.interpreters import find_python
 from tests.state.programs import STRUCTURES, USED_STRUCTURES, USES_STRUCTURES
 
 from belljar import compose
-from belljar.engines.base import Spec
-from belljar.host import saving
-from belljar.host.host import Host
-from belljar.host.session import Run, Session
+from belljar.durable import saving
+from belljar.host.host import Host, Plan
+from belljar.host.session import Session
 from belljar.packages.environment import Environment
+from belljar.service.base import RunRequest
 from belljar.state.envelope import unseal
 from belljar.state.keys import id_of
+from belljar.store.base import SandboxRecord
 
 KEY = bytes(32)
 PAIRS = [("3.10", "3.13"), ("3.13", "3.10"), ("3.11", "3.12"), ("3.12", "3.11"), ("3.10", "3.10"), ("3.13", "3.13")]
@@ -35,7 +36,7 @@ def test_a_state_moves_between_pythons(before: str, after: str):
 async def move(host: Host, before: Path, after: Path, left_behind: list[str]) -> None:
     first = await start(host, before)
     try:
-        done = await first.run(Run(STRUCTURES, 30))
+        done = await first.run(RunRequest(STRUCTURES, 30))
         assert done.error is None, done.error
         saved = await saving.checkpoint(first, KEY, None, "somebody")
         assert saved.skipped == {}
@@ -45,13 +46,13 @@ async def move(host: Host, before: Path, after: Path, left_behind: list[str]) ->
     try:
         report = await saving.restore(second, unseal(saved.to_bytes(), {id_of(KEY): KEY}, "somebody"))
         assert list(report.skipped) == left_behind
-        assert (await second.run(Run(USES_STRUCTURES, 30))).value == USED_STRUCTURES
+        assert (await second.run(RunRequest(USES_STRUCTURES, 30))).value == USED_STRUCTURES
     finally:
         await host.close_session(second)
 
 
 async def start(host: Host, python: Path) -> Session:
     """A sandbox with that Python and nothing else."""
-    return await host.create(
-        "native", Spec(f"moving-{uuid.uuid4()}", Environment(python, digest=f"only-{python.name}"))
-    )
+    engine, environment = await host.registry.choose("native"), Environment(python, digest=f"only-{python.name}")
+    record = SandboxRecord(f"moving-{uuid.uuid4()}", engine.name, host.now(), host.now())
+    return await host.start(record, Plan(engine, host.registry.installer("native"), environment))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
-from tests import engines
+from tests import engines, probe
 
 from belljar import Policy, Sandbox, compose
 from belljar.compose import LocalHost
@@ -84,7 +84,7 @@ class Listener:
 
 @pytest.fixture
 def engine(host: LocalHost) -> WasmEngine:
-    engine = host.host.registry.get("wasm")
+    engine = probe.engine(host, "wasm")
     assert isinstance(engine, WasmEngine)
-    engine.environment(Policy())
+    probe.installer(host, "wasm").environment(Policy())
     return engine

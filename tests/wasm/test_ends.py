@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests import probe
 from tests.reliability.traces import Process, alive, descendants, eventually
 
 from belljar import Policy, Sandbox, compose
@@ -98,13 +99,15 @@ def test_one_that_was_killed_in_the_pool_is_replaced(native: None):
     with compose.using(host):
         before = {process.pid for process in denos(os.getpid())}
         host.background.wait(
-            host.host.ready("wasm", host.host.registry.get("wasm").environment(Policy(packages="none")))
+            host.host.pools.ready(
+                probe.engine(host, "wasm"), probe.installer(host, "wasm").environment(Policy(packages="none"))
+            )
         )
         (pooled,) = [process for process in denos(os.getpid()) if process.pid not in before]
-        (pool,) = host.host._pools.values()
-        (dead,) = pool._ready
+        pool = probe.only_pool(host)
+        (dead,) = probe.ready(pool)
         os.kill(pooled.pid, 9)
-        assert eventually(lambda: pool.ready == 1 and dead not in pool._ready, 30)
+        assert eventually(lambda: pool.ready == 1 and dead not in probe.ready(pool), 30)
         with Sandbox("wasm", policy=Policy(packages="none")) as sandbox:
             assert sandbox.run("2 + 2").value == 4
     host.close()

@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import forget
 
 from belljar import Sandbox
+from belljar.compose import LocalHost
 
 PAGES = {
     "/simple/pureandsimple/": "pureandsimple-1.0-py3-none-any.whl",
@@ -19,30 +20,30 @@ PAGES = {
 
 
 @pytest.fixture
-def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def index(host: LocalHost, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """pip asks a little index on loopback, and nothing else."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Pages)
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    yield from _using(monkeypatch, f"http://127.0.0.1:{server.server_port}/simple")
+    yield from _using(host, monkeypatch, f"http://127.0.0.1:{server.server_port}/simple")
     server.shutdown()
     server.server_close()
 
 
 @pytest.fixture
-def no_index(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_index(host: LocalHost, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """pip asks where nobody listens."""
-    yield from _using(monkeypatch, "http://127.0.0.1:9/simple")
+    yield from _using(host, monkeypatch, "http://127.0.0.1:9/simple")
 
 
-def _using(monkeypatch: pytest.MonkeyPatch, address: str) -> Iterator[None]:
+def _using(host: LocalHost, monkeypatch: pytest.MonkeyPatch, address: str) -> Iterator[None]:
     for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_INDEX_URL", address)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    forget()
+    forget(host)
     yield
-    forget()
+    forget(host)
 
 
 class _Pages(http.server.BaseHTTPRequestHandler):

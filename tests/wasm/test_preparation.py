@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import probe
 
 from belljar.compose import LocalHost
 from belljar.packages.pyodide import digest
@@ -17,12 +18,15 @@ from belljar.policy import Policy
 PREPARE = """
 import json, sys, time
 from belljar import Policy, Sandbox, compose
+from tests import probe
 told = []
-engine = compose.chosen("wasm")
+registry = compose.local_host().host.registry
+installer, engine = registry.installer("wasm"), registry.engine("wasm")
 print("ready", flush=True)
 sys.stdin.readline()
-engine.environment(Policy(), lambda message, done: told.append(message))
-print(json.dumps([str(engine._runtime.folder), sorted(engine._runtime.snapshots), engine._runtime.failures, told]), flush=True)
+installer.environment(Policy(), lambda message, done: told.append(message))
+runtime = probe.runtime(engine)
+print(json.dumps([str(runtime.folder), sorted(runtime.snapshots), runtime.failures, told]), flush=True)
 with Sandbox("wasm") as sandbox:
     print(sandbox.run("import pandas\\nlen(pandas.DataFrame({'x': [1, 2]}))").value)
 """
@@ -32,7 +36,7 @@ with Sandbox("wasm") as sandbox:
 def cache(host: LocalHost, tmp_path: Path) -> Path:
     """A cache that has Pyodide and the pack of its packages, but no runtime yet."""
     known = host.settings.cache_dir / "wasm"
-    host.host.registry.get("wasm").environment(Policy())
+    probe.installer(host, "wasm").environment(Policy())
     fresh = tmp_path / "cache" / "wasm"
     fresh.mkdir(parents=True)
     for folder in (known / f"pyodide-{digest()}", *known.glob("packages-*")):

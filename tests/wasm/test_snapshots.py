@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests import probe
 
 from belljar import Limits, Policy, Sandbox, StartFailed
 from belljar.compose import LocalHost
@@ -37,24 +38,24 @@ PROGRAMS = [
 
 
 @pytest.fixture
-def booting(engine: WasmEngine, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Runtime]:
+def booting(engine: WasmEngine) -> Iterator[Callable[..., Runtime]]:
     """Change what the engine boots from."""
 
     def change(**facts: object) -> Runtime:
-        assert engine._runtime is not None
-        changed = replace(engine._runtime, **facts)
-        monkeypatch.setattr(engine, "_runtime", changed)
+        changed = replace(probe.runtime(engine), **facts)
+        probe.use_runtime(engine, changed)
         return changed
 
-    return change
+    genuine = probe.runtime(engine)
+    yield change
+    probe.use_runtime(engine, genuine)
 
 
 @pytest.fixture
 def copied(booting: Callable[..., Runtime], engine: WasmEngine, tmp_path: Path) -> Iterator[Path]:
     """The engine boots from a copy of its runtime that a test may damage."""
-    assert engine._runtime is not None
     folder = tmp_path / "runtime"
-    shutil.copytree(engine._runtime.folder, folder, copy_function=_link)
+    shutil.copytree(probe.runtime(engine).folder, folder, copy_function=_link)
     tmp_path.chmod(0o755)
     booting(folder=folder)
     yield folder
@@ -192,12 +193,12 @@ def _digest() -> bytes:
 def test_a_broken_start_leaves_nothing_and_the_next_one_works(
     copied: Path, booting, engine: WasmEngine, host: LocalHost
 ):
-    before = dict(host.host.sessions)
+    before = host.host.sessions()
     whole = (copied / "base.bin").read_bytes()
     damage(copied / "base.bin", lambda content: content[:4096])
     with pytest.raises(StartFailed):
         Sandbox("wasm", policy=Policy(packages="none"))
-    assert host.host.sessions == before
+    assert host.host.sessions() == before
     (copied / "base.bin").write_bytes(whole)
     with Sandbox("wasm", policy=Policy(packages="none")) as sandbox:
         assert sandbox.run("1 + 1").value == 2

@@ -76,7 +76,7 @@ class Arena:
 
     def sandbox(self, limits: Limits) -> Sandbox:
         """A sandbox of this arena's own host."""
-        with self._in_place():
+        with compose.using(self.here):
             return Sandbox(self.engine, limits=limits, policy=Policy(packages="none"))
 
     def possessions(self) -> Possessions:
@@ -99,15 +99,6 @@ class Arena:
         """End the host and take the canaries away."""
         self.here.close()
         self.canaries.close()
-
-    @contextlib.contextmanager
-    def _in_place(self) -> Iterator[None]:
-        """Sandboxes made meanwhile belong to this host; those that others made keep theirs."""
-        others, compose._here = compose._here, self.here
-        try:
-            yield
-        finally:
-            compose._here = others
 
 
 def descendants() -> list[Process]:

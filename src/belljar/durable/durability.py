@@ -49,17 +49,19 @@ class Durability:
         self.expiry.begin()
         self._sweeping = asyncio.get_running_loop().create_task(self._sweep_hourly())
 
-    async def create(self, record: SandboxRecord, make: Make) -> Session:
-        """Start a new durable sandbox.
+    async def create(self, record: SandboxRecord, make: Make) -> Session | None:
+        """Start a new durable sandbox; None when its owner has one of this id already.
 
         Raises:
             SandboxError: when it cannot be made; nothing of it is left.
         """
-        record = await self.ledger.add(record)
+        added = await self.ledger.add(record)
+        if added is None:
+            return None
         try:
-            return await self._attached(Autosaver(self.ledger, record, True, self.expiry.make_room), make)
+            return await self._attached(Autosaver(self.ledger, added, True, self.expiry.make_room), make)
         except BaseException:
-            await self.ledger.remove(record.id)
+            await self.ledger.remove(added.id)
             raise
 
     async def wake(self, owner: str, id: str, make: Make) -> Session:

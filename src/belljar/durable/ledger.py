@@ -114,17 +114,20 @@ class Ledger:
         """The records of an owner's sandboxes that are not closed."""
         return await self.store.call(lambda store: store.sandboxes(owner))
 
-    async def add(self, record: SandboxRecord) -> SandboxRecord:
-        """Write a new sandbox down as live on this host. Its id is another one when the requested one is in use.
+    async def add(self, record: SandboxRecord) -> SandboxRecord | None:
+        """Write a new sandbox down as live on this host. None when its owner has it already: nothing is written then.
 
-        The caller learns nothing about whose sandbox has the id.
+        Another owner may have a sandbox of this id: the new one gets another id, and its caller learns nothing of that.
 
         Raises:
             StoreFailed: when it cannot be written.
         """
 
-        def write(store: Store) -> SandboxRecord:
-            fresh = record if store.sandbox(record.id) is None else replace(record, id=str(uuid.uuid4()))
+        def write(store: Store) -> SandboxRecord | None:
+            there = store.sandbox(record.id)
+            if there is not None and there.owner == record.owner:
+                return None
+            fresh = record if there is None else replace(record, id=str(uuid.uuid4()))
             store.add_sandbox(fresh)
             store.claim(fresh.id, self.name, None)
             return fresh
@@ -133,7 +136,7 @@ class Ledger:
         try:
             return await asyncio.wrap_future(written)
         except asyncio.CancelledError:  # it is written all the same, and has no user
-            self.store.begin(lambda store: store.remove_sandbox(written.result().id))
+            self.store.begin(lambda store: _unwrite(store, written.result()))
             raise
 
     async def claim(self, owner: str, id: str) -> SandboxRecord:
@@ -165,16 +168,21 @@ class Ledger:
         """End a sandbox for good, as far as the store knows it."""
         await self.store.call(lambda store: store.close_sandbox(id, reason))
 
-    async def close_asleep(self, owner: str, id: str) -> None:
+    async def close_asleep(self, owner: str, id: str, reason: str | None = None) -> None:
         """End a sandbox for good that is not live here. One that is gone already is left alone.
+
+        It is claimed first, in one act, so that no other host wakes it meanwhile.
 
         Raises:
             SandboxTaken: when another host that lives has it.
             StoreFailed: when the store cannot be used.
         """
-        with contextlib.suppress(SandboxMissing, SandboxClosed):
-            await self.find(owner, id)
-            await self.close_record(id)
+
+        def close(store: Store) -> None:
+            with contextlib.suppress(SandboxMissing, SandboxClosed):
+                store.close_sandbox(self._claim(store, owner, id).id, reason)
+
+        await self.store.call(close)
 
     def check_owned(self, found: SandboxRecord | None) -> None:
         """Refuse to save what another host has meanwhile, because the lock of this one or the store was removed.
@@ -258,6 +266,11 @@ class Ledger:
         if not store.claim(found.id, self.name, found.host):
             raise taken(found)
         return found
+
+
+def _unwrite(store: Store, record: SandboxRecord | None) -> None:
+    if record is not None:
+        store.remove_sandbox(record.id)
 
 
 def checked(found: SandboxRecord | None) -> SandboxRecord:

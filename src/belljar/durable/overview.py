@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -14,14 +12,16 @@ from belljar.durable.lock import HostLock, is_held, pid_of
 from belljar.errors import InvalidRequest, SandboxError, SandboxMissing, SandboxTaken
 from belljar.settings import Settings
 from belljar.store.base import SandboxRecord, Store
-from belljar.store.sqlite import SqliteStore
 
 SHORTEST_ID = 4
 TRIES, PAUSE_S = 4, 0.2  # a sandbox may change hands while it is looked at
 
 
 class Overview:
-    """Shows an operator the sandboxes of every owner, and closes them. `store` is None when nothing was ever stored."""
+    """Shows an operator the sandboxes of this installation, and closes them. An id is looked for at one owner only.
+
+    `store` is None when nothing was ever stored.
+    """
 
     def __init__(self, settings: Settings, store: Store | None) -> None:
         self._settings = settings
@@ -29,18 +29,18 @@ class Overview:
         self._answers: dict[tuple[str, str], dict[str, Any]] = {}  # of hosts, by host and owner
 
     def sandboxes(self, owner: str | None = None, closed: bool = False) -> list[dict[str, Any]]:
-        """Every sandbox as plain data, the newest first; `usage` is what a live one uses now."""
+        """The sandboxes of one owner, or of all, the newest first; `usage` is what a live one uses now."""
         if self._store is None:
             return []
         return [self._described(self._truly(record)) for record in self._store.sandboxes(owner, closed)]
 
-    def sandbox(self, id: str, runs: int = 10) -> dict[str, Any]:
+    def sandbox(self, owner: str, id: str, runs: int = 10) -> dict[str, Any]:
         """One sandbox with its checkpoints and its last runs.
 
         Raises:
             SandboxMissing: when there is none.
         """
-        record = self._truly(self.find(id))
+        record = self._truly(self.find(owner, id))
         assert self._store is not None
         return {
             **self._described(record),
@@ -48,16 +48,16 @@ class Overview:
             "runs": [asdict(each) for each in self._store.runs(record.id, runs)],
         }
 
-    def find(self, id: str) -> SandboxRecord:
-        """By its id, or by enough of its beginning.
+    def find(self, owner: str, id: str) -> SandboxRecord:
+        """A sandbox of an owner, by its id or by enough of its beginning.
 
         Raises:
             InvalidRequest: when that may mean several.
-            SandboxMissing: when there is none.
+            SandboxMissing: when this owner has none.
         """
         if len(id) < SHORTEST_ID:
             raise InvalidRequest(f"{id!r} is too short for an id; give at least its first {SHORTEST_ID} characters")
-        rows = self._store.sandboxes(closed=True) if self._store is not None else []
+        rows = self._store.sandboxes(owner, closed=True) if self._store is not None else []
         found = [record for record in rows if record.id.startswith(id)]
         if len(found) > 1:
             raise InvalidRequest(f"{len(found)} sandboxes have an id that begins with {id!r}; give more of it")
@@ -65,13 +65,13 @@ class Overview:
             raise SandboxMissing(f"there is no durable sandbox {id!r}; `belljar sandboxes list` shows those there are")
         return found[0]
 
-    def close(self, id: str) -> str:
-        """End a sandbox for good, wherever it lives; its whole id.
+    def close(self, owner: str, id: str) -> str:
+        """End a sandbox of an owner for good, wherever it lives; its whole id.
 
         Raises:
             SandboxError: when its host does not answer, or the store cannot be used.
         """
-        record = self.find(id)
+        record = self.find(owner, id)
         for number in range(TRIES):
             if record.state == "closed":
                 break
@@ -88,7 +88,7 @@ class Overview:
                     raise SandboxError(f"its host could not close it: {answer['error']}")
             else:
                 self._close_unowned(record)
-            record = self.find(record.id)
+            record = self.find(owner, record.id)
         if record.state != "closed":
             raise SandboxTaken(f"sandbox {record.id} is just waking or falling asleep, and is not closed; try again")
         return record.id
@@ -121,14 +121,3 @@ class Overview:
             answer = control_socket.ask(self._settings.state_dir, host, request) or {}
             self._answers[key] = answer.get("sandboxes", {})
         return self._answers[key]
-
-
-@contextmanager
-def overview(settings: Settings | None = None) -> Iterator[Overview]:
-    """Look at the state folder of this installation."""
-    chosen = settings or Settings.load()
-    store = SqliteStore(chosen.state_dir)
-    try:
-        yield Overview(chosen, store if store.path.exists() else None)
-    finally:
-        store.close()

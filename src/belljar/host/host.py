@@ -173,13 +173,22 @@ class Host:
         return session
 
     async def close_session(self, session: Session, reason: str | None = None) -> None:
-        """End a sandbox for good. Later uses of its id get the reason."""
-        self._closed_ids[session.owner, session.id] = reason
+        """End a sandbox for good. Later uses of its id get the reason.
+
+        Raises:
+            SandboxError: when what is saved of it could not be deleted; it sleeps, and may be closed again.
+        """
+        key = session.owner, session.id
+        self._closed_ids[key] = reason
         if len(self._closed_ids) > MOST_CLOSED:
             self._closed_ids.popitem(last=False)
         session.guardian.stop()
-        await self.discard(session, reason)
-        await session.guardian.close(reason)
+        try:
+            await self.discard(session, reason)
+            await session.guardian.close(reason)
+        except BaseException:
+            self._closed_ids.pop(key, None)
+            raise
         self.journal.tell("closed", session.id, why=reason or "asked for")
 
     async def discard(self, session: Session, reason: str | None = None) -> None:

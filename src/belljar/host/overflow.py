@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 
 from belljar.engines.base import Workspace
 from belljar.errors import SandboxError
 from belljar.execution import OUTPUT_FOLDER, ChangedFile, Execution
 from belljar.host.budget import Budget
+from belljar.pieces import cut
+from belljar.service.base import PIECE_BYTES
 
 MOST_BYTES = 16 << 20
 DISK_SHARE = 4  # one part of the sandbox's disk in so many
@@ -42,11 +43,12 @@ class Overflow:
             await workspace.delete(OUTPUT_FOLDER)
         for stream, rest in self._rest.items():
             if rest:
-                pieces = list(self._pieces(getattr(execution.logs, stream), rest))
+                shown = "".join(getattr(execution.logs, stream)).encode("utf-8", "surrogatepass")
+                parts = (shown, rest, self._note())
                 path = f"{OUTPUT_FOLDER}/run-{execution.execution_count}.{stream}.txt"
                 with contextlib.suppress(SandboxError):
-                    await workspace.write(path, b"".join(pieces))
-                    execution.files.append(ChangedFile(path, sum(map(len, pieces)), "text/plain"))
+                    await workspace.write(path, cut(parts, PIECE_BYTES))
+                    execution.files.append(ChangedFile(path, sum(map(len, parts)), "text/plain"))
 
     def forget(self) -> None:
         """Hold nothing any more."""
@@ -54,8 +56,5 @@ class Overflow:
         self._size = 0
         self._rest.clear()
 
-    def _pieces(self, shown: list[str], rest: bytearray) -> Iterator[bytes]:
-        yield "".join(shown).encode("utf-8", "surrogatepass")
-        yield bytes(rest)
-        if self._is_cut:
-            yield f"\n[what came after {self._size:,} bytes more was dropped]\n".encode()
+    def _note(self) -> bytes:
+        return f"\n[what came after {self._size:,} bytes more was dropped]\n".encode() if self._is_cut else b""

@@ -13,27 +13,24 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, Protocol
-
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from typing import TYPE_CHECKING, Any, Protocol
 
 from belljar.engines.base import Spec, Workspace
 from belljar.errors import EngineUnavailable, FileError, InvalidRequest, PackageError, SandboxError
 from belljar.execution import Execution
 from belljar.limits import Limits
-from belljar.packages import origins, remembered
-from belljar.packages.addresses import Address, parse_address
-from belljar.packages.bounded import Budget
 from belljar.packages.environment import Environment
 from belljar.packages.failure import InstallFailed
 from belljar.packages.installer import Installer
 from belljar.packages.modules import FACTS
-from belljar.packages.requirements import check
-from belljar.packages.wheels import check_foreign
 from belljar.pieces import whole
 from belljar.policy import Policy
 from belljar.service.base import RunRequest
 from belljar.settings import Settings
+
+if TYPE_CHECKING:  # few hosts build a source: the others do not wait for what that takes
+    from belljar.packages.addresses import Address
+    from belljar.packages.bounded import Budget
 
 BEHIND = "a source is built behind the walls of the native engine"
 RECIPE = Path(__file__).with_name("recipe.py")
@@ -86,6 +83,10 @@ class SourceBuilds:
 
     async def _built(self, installer: Installer, environment: Environment, text: str) -> str:
         """The requirement that names a wheel on this machine. It is made anew once a day."""
+        from belljar.packages import remembered
+        from belljar.packages.addresses import parse_address
+        from belljar.packages.bounded import Budget
+
         settings = self._settings
         address = parse_address(text, settings.package_sources)
         home = settings.cache_dir / "environments" / "built"
@@ -112,6 +113,8 @@ class SourceBuilds:
         self, installer: Installer, environment: Environment, address: Address, home: Path, budget: Budget
     ) -> str:
         """The name of the folder that has the wheel."""
+        from belljar.packages import origins
+
         await asyncio.to_thread(home.mkdir, parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(dir=home, prefix=".new-"))
         try:
@@ -158,6 +161,8 @@ async def _built_in(sandbox: BuildSandbox, source: Path, budget: Budget) -> tupl
 
 async def _bring(sandbox: BuildSandbox, named: Any) -> None:
     """Install what a source wants for its build: names, and no addresses."""
+    from belljar.packages.requirements import check
+
     if not isinstance(named, list):
         raise InstallFailed("no_build", "it does not say what its build needs")
     try:
@@ -182,6 +187,10 @@ async def _run(sandbox: BuildSandbox, code: str, budget: Budget) -> Execution:
 
 def _keep(home: Path, name: str, content: bytes, address: Address) -> str:
     """Put a wheel where installers find it, once it was looked at."""
+    from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
+    from belljar.packages.wheels import check_foreign
+
     try:
         distribution = str(parse_wheel_filename(name)[0])
     except InvalidWheelFilename as failure:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from belljar.packages.lock import try_to_hold, try_to_share
 
+# Of the process and not of a host: a layer is named by its content, and a second host that holds it harms no other.
 _holds: weakref.WeakValueDictionary[Path, Hold] = weakref.WeakValueDictionary()
 _one_at_a_time = threading.Lock()
 

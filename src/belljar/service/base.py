@@ -6,7 +6,7 @@ owner. The id of a sandbox of another owner is unknown: it raises what an id rai
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -132,7 +132,7 @@ class Service(Protocol):
             SandboxError: when it could not be saved; it stays as it is.
         """
 
-    def run(self, owner: str, id: str, request: RunRequest) -> AsyncIterator[Event | Execution]:
+    def run(self, owner: str, id: str, request: RunRequest) -> AsyncGenerator[Event | Execution, None]:
         """Run code when its turn comes. The last item is the Execution; closing the iterator before stops the run.
 
         Raises:

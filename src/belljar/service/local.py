@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from belljar.durable.durability import Durability
-from belljar.durable.ledger import Ledger
 from belljar.durable.transitions import Transitions
 from belljar.entry import Listing
 from belljar.errors import InvalidRequest, SandboxError
@@ -35,7 +33,9 @@ from belljar.service.starts import Starts, check_policy_holds, restored
 from belljar.store.base import SandboxRecord
 from belljar.validation import checked_requirements
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # few hosts have durable sandboxes: the others do not wait for these imports
+    from belljar.durable.durability import Durability
+    from belljar.durable.ledger import Ledger
     from belljar.state.checkpoint import Checkpoint
 
 MAX_ENTRIES = 10_000
@@ -44,7 +44,7 @@ MAX_ENTRIES = 10_000
 class LocalService:
     """Serves the contract of `service.base` over one host.
 
-    Sessions are found by owner and id alone, in `_session`, which every act on a sandbox goes through.
+    Every act on a sandbox finds it in `_session` or `_live`, by owner and id.
     """
 
     def __init__(self, host: Host, ledger: Callable[[], Ledger]) -> None:
@@ -66,6 +66,7 @@ class LocalService:
         if session is not None:
             found = _info(session)
         else:
+            self.host.check_not_closed(owner, id)
             record = await (await self.durability()).ledger.find(owner, id)
             check_policy_holds(record.policy, self.host)
             found = _described(record)
@@ -83,26 +84,27 @@ class LocalService:
 
     async def close(self, owner: str, id: str) -> None:
         """End a sandbox for good."""
-        self._environments.pop((owner, id), None)
         session = self.host.session(owner, id)
+        if session is None:
+            async with self._transitions.of(owner, id):  # it may be starting, and is live then
+                session = self.host.session(owner, id)
+                if session is None and not self.host.was_closed(owner, id):
+                    await (await self.durability()).ledger.close_asleep(owner, id)
         if session is not None:
             await self.host.close_session(session)
-        if session is None and not self.host.was_closed(owner, id):
-            async with self._transitions.of(owner, id):  # it may have been waking, and sleeps again then
-                await (await self.durability()).ledger.close_asleep(owner, id)
+        self._environments.pop((owner, id), None)
 
     async def hibernate(self, owner: str, id: str) -> bool:
         """Save a durable sandbox and free its memory. False while it is in use."""
-        session = self.host.session(owner, id)
+        session = await self._live(owner, id)
         if session is None:
-            await self.get(owner, id)
             return True
         if not session.guardian.is_durable:
             raise InvalidRequest("only a sandbox with durable=True can hibernate")
         durability = await self.durability()
         return await durability.expiry.hibernate(session, "it was put to sleep, as asked")
 
-    async def run(self, owner: str, id: str, request: RunRequest) -> AsyncIterator[Event | Execution]:
+    async def run(self, owner: str, id: str, request: RunRequest) -> AsyncGenerator[Event | Execution, None]:
         """Run code when its turn comes; the last item is the Execution."""
         async with self._session(owner, id) as session:
             if not request.live:
@@ -122,12 +124,12 @@ class LocalService:
 
     async def answer_call(self, owner: str, id: str, reply: Reply) -> None:
         """Answer a `call` event of the run that is on."""
-        async with self._session(owner, id, changes=False) as session:
+        if (session := await self._live(owner, id)) is not None:
             session.answer_call(reply)
 
     async def interrupt(self, owner: str, id: str) -> None:
         """Stop the code that runs now, if any."""
-        async with self._session(owner, id, changes=False) as session:
+        if (session := await self._live(owner, id)) is not None:
             await session.interrupt()
 
     async def reset(self, owner: str, id: str) -> None:
@@ -245,6 +247,18 @@ class LocalService:
         with session.in_use(changes):
             yield session
 
+    async def _live(self, owner: str, id: str) -> Session | None:
+        """The live session of this owner's sandbox, for acts that wake nothing; None when it sleeps.
+
+        Raises:
+            SandboxMissing: when this owner has no such sandbox.
+            SandboxClosed: when it was closed.
+        """
+        session = self.host.session(owner, id)
+        if session is None:
+            await self.get(owner, id)  # which waits for one that is just waking
+        return session or self.host.session(owner, id)
+
     async def _opened(self) -> Durability | None:
         if self._opening is None:
             return None
@@ -254,6 +268,8 @@ class LocalService:
             return None
 
     async def _open_durability(self) -> Durability:
+        from belljar.durable.durability import Durability
+
         ledger = self._make_ledger()
         made = Durability(self.host, ledger, self._transitions)
         try:

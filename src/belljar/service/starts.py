@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from belljar.durable.autosave import Autosaver
-from belljar.durable.durability import Durability
 from belljar.durable.transitions import Transitions
 from belljar.engines.registry import AUTO
 from belljar.errors import InvalidRequest
@@ -29,10 +27,12 @@ from belljar.validation import (
     checked_requirements,
 )
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # few hosts have durable sandboxes: the others do not wait for these imports
+    from belljar.durable.autosave import Autosaver
+    from belljar.durable.durability import Durability
     from belljar.state.checkpoint import CheckpointReport
 
-Open = Callable[[], Awaitable[Durability]]
+Open = Callable[[], Awaitable["Durability"]]
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class Starts:
 
         Raises:
             InvalidRequest: when the request cannot be met as it is.
+            SandboxClosed: when the request was sent before, and its sandbox was closed.
             SandboxError: when it did not start; nothing of it is left.
         """
         record = await self._record(owner, request)
@@ -56,18 +57,21 @@ class Starts:
         async with self.transitions.of(owner, record.id):
             if (there := self.host.session(owner, record.id)) is not None:
                 return there
+            self.host.check_not_closed(owner, record.id)
             if not request.durable:
                 return await self._made(record, record.packages, None, env, request)
 
             async def make(record: SandboxRecord, packages: Sequence[str], saver: Autosaver) -> Session:
                 return await self._made(record, packages, saver, env, request)
 
-            session = await (await self.durability()).create(record, make)
-            self.environments[owner, record.id] = env
+            session = await (await self.durability()).create(record, make) or await self.wake(owner, record.id, env)
+            self.environments[owner, session.id] = env
             return session
 
-    async def wake(self, owner: str, id: str) -> Session:
-        """Start a durable sandbox that sleeps. The caller holds its transition.
+    async def wake(self, owner: str, id: str, env: Mapping[str, str] | None = None) -> Session:
+        """Start a durable sandbox that sleeps, by default with the variables that it had in this process.
+
+        The caller holds its transition.
 
         Raises:
             SandboxMissing: when there is none with this id and owner.
@@ -76,7 +80,8 @@ class Starts:
 
         async def make(record: SandboxRecord, packages: Sequence[str], saver: Autosaver) -> Session:
             check_policy_holds(record.policy, self.host)
-            return await self._made(record, packages, saver, self.environments.get((owner, id), {}))
+            known = self.environments.get((owner, id), {}) if env is None else env
+            return await self._made(record, packages, saver, known)
 
         return await (await self.durability()).wake(owner, id, make)
 
@@ -85,7 +90,7 @@ class Starts:
         settings = self.host.settings
         policy = checked_policy(request.policy or Policy(), settings)
         packages = checked_requirements(request.packages, settings)
-        engine = await self.host.registry.choose(request.engine or AUTO)
+        engine = await self.host.registry.choose(AUTO if request.engine is None else request.engine)
         if packages:
             check_allowed(policy, packages)
         now, wanted = self.host.now(), check_id(request.id) if request.id else str(uuid.uuid4())
@@ -140,7 +145,7 @@ async def restored(
     header = parts.header
     wanted = replace(
         request,
-        engine=request.engine or header["engine"],
+        engine=header["engine"] if request.engine is None else request.engine,
         limits=request.limits or Limits(**{name: n for name, n in header["limits"].items() if name in BOUNDS}),
         policy=request.policy or Policy(packages=header["policy"]),
     )

@@ -25,9 +25,9 @@ BUSY_S = 10.0  # another process is writing
 
 T = TypeVar("T")
 logger = logging.getLogger("belljar")
-_abandoned: list[
-    sqlite3.Connection
-] = []  # of files that were removed: closing them would remove the log of their heirs
+# Connections to files that were removed. No store uses them, but closing one would remove the log of the file that took
+# its place, so that they must outlive the stores that made them: they end with the process.
+_abandoned: list[sqlite3.Connection] = []
 
 
 class SqliteStore:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,7 +42,7 @@ class Hierarchy:
         group = Group(self.version, folders)
         try:
             for folder in dict.fromkeys(folders.values()):
-                folder.mkdir(parents=True)  # another host of this process may have taken the parent away
+                folder.mkdir()
             group.set(limits)
             group.open()
         except OSError:
@@ -54,11 +56,15 @@ class Hierarchy:
             for place in {parent.parent, *parent.parent.parent.glob("*/")}:
                 _sweep(place)
 
-    def remove(self) -> None:
-        """Take away what find() made; groups still in it keep it."""
-        for parent in dict.fromkeys(self.parents.values()):
-            with contextlib.suppress(OSError):
-                parent.rmdir()
+    def remove(self) -> bool:
+        """Take away what find() made, with all groups in it; False while processes are still leaving one."""
+        folders = [*dict.fromkeys(self.parents.values())]
+        groups = [folder for parent in folders for folder in (*parent.glob("*/"), parent)]
+        return not [folder for folder in groups if not _is_removed(folder)]
+
+    async def vanish(self) -> None:
+        """remove() as soon as the last process has left."""
+        await _until(self.remove)
 
 
 @dataclass
@@ -138,21 +144,29 @@ class Group:
             if descriptor >= 0:
                 os.close(descriptor)
         self.joins, self._cpu, self._peak, self._kills = [], -1, -1, -1
-        for folder in dict.fromkeys(self.folders.values()):
-            try:
-                folder.rmdir()
-            except FileNotFoundError:
-                continue
-            except OSError:
-                return False
-        return True
+        return all(_is_removed(folder) for folder in dict.fromkeys(self.folders.values()))
 
     async def vanish(self) -> None:
         """remove() as soon as the last process has left."""
-        for _ in range(200):
-            if self.remove():
-                break
-            await asyncio.sleep(0.01)
+        await _until(self.remove)
+
+
+def _is_removed(folder: Path) -> bool:
+    """Remove a group. False while it has processes or groups in it."""
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+async def _until(act: Callable[[], bool]) -> None:
+    for _ in range(200):
+        if act():
+            break
+        await asyncio.sleep(0.01)
 
 
 def settings(version: int, limits: Limits) -> list[tuple[str, str, str]]:
@@ -201,9 +215,12 @@ def find(name: str, process: int | str = "self", system: Path = Path("/")) -> Hi
     return hierarchy
 
 
-def own_name() -> str:
-    """The name of this process's parent group: pid and start time, so that a reused pid is not mistaken for it."""
-    return f"{PREFIX}{os.getpid()}-{_start_time(os.getpid())}"
+def fresh_name() -> str:
+    """A name for the parent group of one engine of this process.
+
+    It has pid and start time, so that a reused pid is not mistaken for it, and no other engine has it.
+    """
+    return f"{PREFIX}{os.getpid()}-{_start_time(os.getpid())}-{secrets.token_hex(4)}"
 
 
 def _sweep(folder: Path) -> None:

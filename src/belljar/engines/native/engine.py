@@ -11,13 +11,14 @@ from pathlib import Path
 
 from belljar.engines.base import KernelProcess, Spec
 from belljar.engines.confinement import Program
-from belljar.engines.native import cgroups, confined, trees
+from belljar.engines.native import cgroups, confined
 from belljar.engines.native.confined import ConfinedProgram
 from belljar.engines.native.health import Health
 from belljar.engines.native.jail import Jail
 from belljar.engines.native.launch import JailPlan, plan_for
 from belljar.engines.native.process import NativeProcess, may_have
 from belljar.engines.native.reserve import Reserve
+from belljar.engines.native.trees import Trees
 from belljar.engines.options import CannotFork
 from belljar.errors import EngineUnavailable, InvalidRequest, StartFailed
 from belljar.health import EngineHealth
@@ -39,6 +40,8 @@ class NativeEngine:
         self.health = Health(name, settings)
         self._jails: dict[str, asyncio.Task[Jail]] = {}
         self._reserves: dict[str, Reserve] = {}
+        self._trees = Trees()
+        self._group_name = cgroups.fresh_name()
         self._hierarchy: cgroups.Hierarchy | None = None
         self._looked_for_cgroups = False
         self._admission: asyncio.Task[tuple[str, ...]] | None = None
@@ -129,9 +132,9 @@ class NativeEngine:
         for jail in jails:
             if isinstance(jail, Jail):
                 await jail.close()
-        trees.close()
+        self._trees.close()
         if self._hierarchy is not None:
-            self._hierarchy.remove()
+            await self._hierarchy.vanish()
             self._hierarchy, self._looked_for_cgroups = None, False
 
     async def _admit(self) -> tuple[str, ...]:
@@ -189,7 +192,7 @@ class NativeEngine:
         if not self._looked_for_cgroups:
             self._looked_for_cgroups = True
             try:
-                self._hierarchy = cgroups.find(cgroups.own_name(), jail.process.pid)
+                self._hierarchy = cgroups.find(self._group_name, jail.process.pid)
             except cgroups.NoCgroups:
                 self._hierarchy = None
         return self._hierarchy
@@ -219,7 +222,7 @@ class NativeEngine:
         if former is not None and not former.cancelled() and former.exception() is None:
             await former.result().close()
         _raise_open_files()
-        return await Jail.launch(await asyncio.to_thread(plan))
+        return await Jail.launch(await asyncio.to_thread(plan), self._trees)
 
 
 def _is_over(task: asyncio.Task[Jail]) -> bool:

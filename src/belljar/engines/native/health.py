@@ -14,7 +14,7 @@ from pathlib import Path
 
 from belljar.engines.base import KernelExited, Spec, ignore
 from belljar.engines.native import inside, scope
-from belljar.engines.native.cgroups import NONE_WRITABLE, NoCgroups, find, own_name
+from belljar.engines.native.cgroups import NONE_WRITABLE, NoCgroups, find, fresh_name
 from belljar.engines.native.process import NativeProcess
 from belljar.engines.native.remembered import recall, remember
 from belljar.errors import StartFailed
@@ -135,7 +135,7 @@ def _missing_cgroups() -> list[Layer]:
     if scope.command():
         return []
     try:
-        find(f"{own_name()}-proof").remove()
+        find(fresh_name()).remove()
     except NoCgroups as failure:
         return [Layer(name, False, NONE_WRITABLE, failure.fix) for name in ("memory", "processes")]
     return []

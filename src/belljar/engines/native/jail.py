@@ -14,7 +14,8 @@ from typing import Any
 from belljar.engines.base import Exit
 from belljar.engines.native.descriptors import gone
 from belljar.engines.native.family import Family
-from belljar.engines.native.launch import JailPlan, claim
+from belljar.engines.native.launch import JailPlan, begin
+from belljar.engines.native.trees import Trees
 from belljar.errors import StartFailed
 from belljar_jail import wire
 from belljar_jail.ids import FAMILY
@@ -150,6 +151,7 @@ class Jail:
     """One outer wall with its zygotes."""
 
     plan: JailPlan
+    trees: Trees
     process: subprocess.Popen[bytes]
     init: Zygote
     bare: Zygote
@@ -158,15 +160,15 @@ class Jail:
     _mending: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @classmethod
-    async def launch(cls, plan: JailPlan) -> Jail:
-        """Have a launcher, a new one or one begun early, and wait until the bare zygote is there.
+    async def launch(cls, plan: JailPlan, trees: Trees) -> Jail:
+        """Start a launcher, and wait until the bare zygote is there. `trees` opens what its sandboxes are shown.
 
         Raises:
             StartFailed: with what the launcher said.
         """
-        launched = claim(plan)
+        launched = begin(plan)
         init = Zygote.attach(launched.control)
-        jail = cls(plan, launched.process, init, init)
+        jail = cls(plan, trees, launched.process, init, init)
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 await asyncio.shield(init.ready)

@@ -17,7 +17,7 @@ from belljar.engines.native.descriptors import gone, has_ended, readable
 from belljar.engines.native.doorway import Doorway
 from belljar.engines.native.family import Family
 from belljar.engines.native.jail import Jail
-from belljar.engines.native.trees import tree_for, tree_of
+from belljar.engines.native.trees import Trees
 from belljar.engines.native.workspace import DescriptorWorkspace
 from belljar.engines.options import CannotFork
 from belljar.errors import StartFailed
@@ -45,7 +45,9 @@ class Keeper:
         doorway: Doorway | None,
         family: Family | None,
         place: int,
+        trees: Trees,
     ) -> None:
+        self._trees = trees
         self.pidfd = pidfd
         self.doorway = doorway  # a foreign program has none
         self.workspace = workspace
@@ -89,7 +91,7 @@ class Keeper:
             raise
         owner = family.host_id if family else None
         doorway = Doorway(listeners[0]) if listeners else None
-        return cls(ours, pidfd, DescriptorWorkspace(workspace, owner), group, doorway, family, 0)
+        return cls(ours, pidfd, DescriptorWorkspace(workspace, owner), group, doorway, family, 0, jail.trees)
 
     async def nest(self, group: Group, limits: Limits, mounts: Mounts) -> tuple[Keeper, list[int]]:
         """Have a keeper made beneath this one, with a copy of the files, for a live fork; it, and the way to it.
@@ -107,7 +109,7 @@ class Keeper:
             order = {"op": "nest", "map": family.map_for(place, self.place), "has_door": True, **disk_order(limits)}
             order |= {"generation": self.generation + 1, "mounts": [*mounts]}
             with theirs:
-                trees = await _trees(mounts, family.host_id + place)
+                trees = await self._open_all(mounts, family.host_id + place)
                 number, nesting = self._next_answer()
                 self._hand(order | {"order": number}, [theirs.fileno(), *trees, *group.joins], trees)
                 answer, descriptors = await self._answer_to(number, nesting)
@@ -121,7 +123,7 @@ class Keeper:
             family.give_back(place)
             raise
         files = DescriptorWorkspace(workspace, family.host_id + place)
-        keeper = Keeper(ours, pidfd, files, group, Doorway(listener), family, place)
+        keeper = Keeper(ours, pidfd, files, group, Doorway(listener), family, place, self._trees)
         keeper.generation, keeper.mounts = self.generation + 1, mounts
         return keeper, way_in
 
@@ -192,7 +194,8 @@ class Keeper:
         Raises:
             StartFailed: when it cannot be shown.
         """
-        await self._show({"op": "packages"}, [] if layer is None else [await _off_loop(tree_of, layer)], "packages")
+        trees = [] if layer is None else [await _off_loop(self._trees.tree_of, layer)]
+        await self._show({"op": "packages"}, trees, "packages")
         self.layer = layer
 
     async def show_mounts(self, mounts: Mounts) -> None:
@@ -201,7 +204,7 @@ class Keeper:
         Raises:
             StartFailed: when one cannot be shown.
         """
-        trees = await _trees(mounts, self.workspace.owner)
+        trees = await self._open_all(mounts, self.workspace.owner)
         await self._show({"op": "mounts", "at": [*mounts]}, trees, "mounts")
         self.mounts = mounts
 
@@ -231,6 +234,16 @@ class Keeper:
             raise StartFailed(f"{what} cannot be shown to the sandbox: its keeper is gone")
         if failure := await showing:
             raise StartFailed(f"{what} cannot be shown to the sandbox: {failure}")
+
+    async def _open_all(self, mounts: Mounts, reader: int | None) -> list[int]:
+        """Descriptors of the folders, for a sandbox with this host id. The caller closes them."""
+        trees: list[int] = []
+        with contextlib.ExitStack() as failed:
+            for folder in mounts.values():
+                trees.append(await _off_loop(self._trees.tree_for, Path(folder), reader))
+                failed.callback(os.close, trees[-1])
+            failed.pop_all()
+        return trees
 
     def _close_doorway(self) -> None:
         doorway, self.doorway = self.doorway, None
@@ -321,17 +334,6 @@ class Keeper:
         showing = self._shows.pop(0)
         if not showing.done():
             showing.set_result(failure)
-
-
-async def _trees(mounts: Mounts, reader: int | None) -> list[int]:
-    """The folders, for a sandbox that is this host id; whoever asked closes them."""
-    trees: list[int] = []
-    with contextlib.ExitStack() as failed:
-        for folder in mounts.values():
-            trees.append(await _off_loop(tree_for, Path(folder), reader))
-            failed.callback(os.close, trees[-1])
-        failed.pop_all()
-    return trees
 
 
 async def _off_loop(opens: Callable[..., int], *args: object) -> int:

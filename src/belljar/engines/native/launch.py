@@ -17,8 +17,6 @@ from belljar_jail import tracing, wire
 
 ID_BASE, ID_COUNT = 1_000_000_000, 1 << 24
 
-_waiting: list[Launched] = []
-
 
 @dataclass(frozen=True)
 class JailPlan:
@@ -48,7 +46,6 @@ class JailPlan:
 class Launched:
     """A launcher on its way, and our end of its control socket."""
 
-    plan: JailPlan
     process: subprocess.Popen[bytes]
     control: socket.socket
 
@@ -94,18 +91,4 @@ def begin(plan: JailPlan) -> Launched:
         wire.send(ours, {"steps": plan.steps, "python": plan.guest_python, "env": env, "ids": plan.ids})
     except OSError as failure:
         raise StartFailed(f"the jail could not be launched: {failure}") from failure
-    return Launched(plan, process, ours)
-
-
-def begin_early(environment: Environment, cache_dir: Path) -> None:
-    """Launch a jail before anybody asks for it; claim() finds it. It ends with this process."""
-    _waiting.append(begin(plan_for(environment, cache_dir)))
-
-
-def claim(plan: JailPlan) -> Launched:
-    """The launcher that was begun early for this very plan, else a new one."""
-    for launched in _waiting:
-        if launched.plan == plan:
-            _waiting.remove(launched)
-            return launched
-    return begin(plan)
+    return Launched(process, ours)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import socket
 import subprocess
 import sys
@@ -17,35 +16,53 @@ from belljar_jail import linux, wire
 
 ANSWER_S = 10
 
-_lock = threading.Lock()
-_helpers: dict[bool, Helper] = {}  # by whether they have power
 
+class Trees:
+    """Opens folders for the sandboxes of one engine. Any thread may ask."""
 
-def tree_of(folder: Path) -> int:
-    """A descriptor of the folder, for a keeper of this host; whoever asked closes it.
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._helpers: dict[bool, Helper] = {}  # by whether they have power
 
-    Raises:
-        StartFailed: when this machine cannot do that.
-    """
-    try:
-        return linux.open_tree(str(folder))
-    except OSError as failure:
-        if failure.errno != errno.EPERM:
-            raise StartFailed(_failure(folder, failure)) from failure
-    with _lock:
-        return _helping(has_power=False).open(folder)
+    def tree_of(self, folder: Path) -> int:
+        """A descriptor of the folder, for a keeper of this engine. The caller closes it.
 
+        Raises:
+            StartFailed: when this machine cannot do that.
+        """
+        try:
+            return linux.open_tree(str(folder))
+        except OSError as failure:
+            if failure.errno != errno.EPERM:
+                raise StartFailed(_failure(folder, failure)) from failure
+        with self._lock:
+            return self._helper(has_power=False).open(folder)
 
-def tree_for(folder: Path, reader: int | None) -> int:
-    """The same of a folder that is reached through no link, as its owner sees it, for a sandbox that is this host id.
+    def tree_for(self, folder: Path, reader: int | None) -> int:
+        """A descriptor of a folder that no link leads to, as its owner sees it, for a sandbox with this host id.
 
-    None is a sandbox that has our own.
+        A reader of None is a sandbox with the id of this process. The caller closes the descriptor.
 
-    Raises:
-        StartFailed: when this machine cannot do that.
-    """
-    with _lock:
-        return _helping(has_power=reader is not None).open(folder, through_links=False, reader=reader)
+        Raises:
+            StartFailed: when this machine cannot do that.
+        """
+        with self._lock:
+            return self._helper(has_power=reader is not None).open(folder, through_links=False, reader=reader)
+
+    def close(self) -> None:
+        """End the helpers, if there are any."""
+        with self._lock:
+            for helper in self._helpers.values():
+                helper.close()
+            self._helpers.clear()
+
+    def _helper(self, has_power: bool) -> Helper:
+        helper = self._helpers.get(has_power)
+        if helper is None or not helper.is_up:
+            if helper is not None:
+                helper.close()
+            helper = self._helpers[has_power] = Helper(has_power)
+        return helper
 
 
 class Helper:
@@ -88,32 +105,5 @@ class Helper:
         self._process.wait()
 
 
-def close() -> None:
-    """End the helpers, if there are any."""
-    with _lock:
-        for helper in _helpers.values():
-            helper.close()
-        _helpers.clear()
-
-
 def _failure(folder: Path, why: object) -> str:
     return f"{folder} cannot be shown to the sandbox: {why}"
-
-
-def _helping(has_power: bool) -> Helper:
-    helper = _helpers.get(has_power)
-    if helper is None or not helper.is_up:
-        if helper is not None:
-            helper.close()
-        helper = _helpers[has_power] = Helper(has_power)
-    return helper
-
-
-def _forget_after_fork() -> None:
-    """A forked child has helpers of its own, when it needs them."""
-    global _lock
-    _lock = threading.Lock()
-    _helpers.clear()
-
-
-os.register_at_fork(after_in_child=_forget_after_fork)

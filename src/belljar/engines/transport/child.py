@@ -42,6 +42,11 @@ class Child:
         )  # fmt: skip
         return cls(process)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended, also when the loop does not know it yet."""
+        return self.exit.done() or os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+
     def interrupt(self) -> None:
         """SIGINT to the process, SIGKILL to all others of its group."""
         if not self.exit.done():  # then nobody has reaped it, and the number is still its own

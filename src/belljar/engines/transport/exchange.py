@@ -68,22 +68,21 @@ class Exchange:
 
     def ask(self, request: dict[str, Any], on_event: OnEvent) -> asyncio.Future[Event | None]:
         """Send a Request; the future has its final Event, and may be cancelled without harm to the answer."""
+        self.prepare()
         self._requests += 1
-        answer = self.open(self._requests, on_event)
-        self.send({**request, "id": self._requests})
-        return answer
+        self.open_id, self.on_event = self._requests, on_event
+        self.done, self._waiter = self.loop.create_future(), self.loop.create_future()
+        if self.ended.done():
+            self._answer(None)
+        self.write(encode({**request, "id": self._requests}))
+        return self._waiter
 
     def send(self, message: dict[str, Any]) -> None:
         """Send a message; never waits."""
         self.write(encode(message))
 
-    def open(self, number: int, on_event: OnEvent) -> asyncio.Future[Event | None]:
-        """Expect the Events of the Request of this number; the future is that of `ask`."""
-        self.open_id, self.on_event = number, on_event
-        self.done, self._waiter = self.loop.create_future(), self.loop.create_future()
-        if self.ended.done():
-            self._answer(None)
-        return self._waiter
+    def prepare(self) -> None:
+        """A Request is about to be sent: let go of what came before it, where that comes another way."""
 
     def abandon(self) -> None:
         """Nobody waits for the open Request any more: take its answer all the same, for it will come."""

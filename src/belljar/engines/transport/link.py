@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import array
-import asyncio
 import codecs
 import contextlib
 import fcntl
@@ -11,9 +10,8 @@ import os
 import select
 import socket
 import termios
-from typing import Any, Self
+from typing import Self
 
-from belljar.engines.base import Event, OnEvent
 from belljar.engines.transport.exchange import Exchange
 
 READ_BYTES = 1 << 16
@@ -23,7 +21,7 @@ class Link(Exchange):
     """Requests out, Events and output in. What was printed before an Event is taken before it."""
 
     def __init__(self, channel: socket.socket, streams: dict[str, int], theirs: list[int]) -> None:
-        super().__init__(self._queue)
+        super().__init__(self._flush)
         self.channel = channel
         self.streams = streams
         self.theirs = (
@@ -58,12 +56,11 @@ class Link(Exchange):
             failed.pop_all()
         return link
 
-    def ask(self, request: dict[str, Any], on_event: OnEvent) -> asyncio.Future[Event | None]:
-        """Send a Request. What the streams have before it does not belong to it."""
+    def prepare(self) -> None:
+        """What the streams have before a Request does not belong to it."""
         self.drain()
         for decoder in self.decoders.values():  # half a character that one Request left is not for the next
             decoder.reset()
-        return super().ask(request, on_event)
 
     def drain(self) -> None:
         """Take from the streams what is in them now."""
@@ -98,12 +95,9 @@ class Link(Exchange):
         """What the channel has now; nothing when the other end is closed."""
         return self.channel.recv(READ_BYTES)
 
-    def _queue(self, data: bytes) -> None:
+    def _flush(self, data: bytes = b"") -> None:
         """Send what the kernel takes, and the rest when it reads: it cannot hold up the host."""
         self._unsent += data
-        self._flush()
-
-    def _flush(self) -> None:
         try:
             while self._unsent:
                 del self._unsent[: self.channel.send(self._unsent)]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from belljar.engines.base import KernelExited, Spec, ignore
+from belljar.engines.base import KernelExited, KernelProcess, Spec, ignore
+from belljar.engines.confinement import Confinement
 from belljar.engines.wasm.deno import find_deno
 from belljar.errors import SandboxError
 from belljar.health import EngineHealth, Layer
 from belljar.limits import Limits
+from belljar.packages.installer import Installer
 from belljar.policy import Policy
-
-if TYPE_CHECKING:
-    from belljar.engines.wasm.engine import WasmEngine
 
 PROBE_LIMITS = Limits(timeout_s=30, memory_mb=64, disk_mb=4)
 SLOW = "sandboxes start slowly until the cache's `wasm` folder is removed and prepared anew"
@@ -29,10 +28,30 @@ count
 _BOMB = {"type": "run", "count": 1, "code": _BOMB_CODE, "env": {}}
 
 
+class ProvenEngine(Protocol):
+    """What a proof needs of the engine whose wall it tries."""
+
+    name: str
+
+    @property
+    def installer(self) -> Installer:
+        """Prepares what its sandboxes import from."""
+
+    @property
+    def snapshot_failures(self) -> tuple[str, ...]:
+        """Why sandboxes boot plainly or compile their scripts, if they do."""
+
+    async def jail(self) -> Confinement | None:
+        """The engine that lends its walls, if there is one."""
+
+    async def start(self, spec: Spec) -> KernelProcess:
+        """Start a sandbox."""
+
+
 class Health:
     """Proves the wall once per host process; every sandbox proves it again for itself when it starts."""
 
-    def __init__(self, engine: WasmEngine) -> None:
+    def __init__(self, engine: ProvenEngine) -> None:
         self._engine = engine
         self._proof: asyncio.Task[EngineHealth] | None = None
 

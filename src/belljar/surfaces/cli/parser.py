@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-ENGINES = ("auto", "native", "wasm", "container")
-
-_ENGINE_HELP = "what isolates the code: auto, native or wasm; container is not in this version (default: auto)"
+_ENGINE_HELP = "what isolates the code: auto, or an engine that `belljar doctor` lists (default: auto)"
 
 _DESCRIPTION = "Run any Python, under glass: a real sandbox, on your own machine."
 
@@ -74,7 +72,7 @@ def build() -> argparse.ArgumentParser:
     bench = command("bench", "measure this machine against the peers (needs a source checkout)")
     bench.add_argument("arguments", nargs=argparse.REMAINDER, metavar="…", help="passed on to the benchmarks")
     attack = command("attack", "attack a sandbox from inside and report what was contained")
-    attack.add_argument("--engine", choices=ENGINES, default="auto", help="the wall to attack (default: auto)")
+    attack.add_argument("--engine", default="auto", help="the engine to attack (default: auto)")
     attack.add_argument("--json", action="store_true", help="print one JSON object")
     command("version", "print the version")
     return parser
@@ -108,7 +106,7 @@ def _add_repl(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_sandbox_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--engine", choices=ENGINES, default="auto", help=_ENGINE_HELP)
+    parser.add_argument("--engine", default="auto", help=_ENGINE_HELP)
     parser.add_argument(
         "--package",
         action="append",
@@ -161,3 +159,6 @@ def _add_sandboxes(parser: argparse.ArgumentParser) -> None:
         parser_of_action.add_argument("--json", action="store_true", help="print JSON")
     closing = actions.add_parser("close", help="end some for good, live or asleep", formatter_class=_Help)
     closing.add_argument("ids", nargs="+", metavar="ID", help="an id, or the beginning of it")
+    for parser_of_action in (show, closing):
+        owner_help = "whose it is (default: the library, which makes what has no other owner)"
+        parser_of_action.add_argument("--owner", metavar="NAME", default="", help=owner_help)

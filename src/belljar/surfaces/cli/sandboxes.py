@@ -20,15 +20,15 @@ HEADS = ("ID", "STATE", "ENGINE", "AGE", "USED", "MEMORY", "CPU", "NAME")
 
 def command(options: Namespace) -> int:
     """List them, show one, or close some."""
-    from belljar.durable.overview import overview
+    from belljar import compose
 
-    with overview() as seen:
+    with compose.overview() as seen:
         if options.action == "list":
             _list(seen, options)
         elif options.action == "show":
             _show(seen, options)
         else:
-            _close(seen, options.ids)
+            _close(seen, options.owner, options.ids)
     return 0
 
 
@@ -44,7 +44,7 @@ def _list(seen: Overview, options: Namespace) -> None:
 
 
 def _show(seen: Overview, options: Namespace) -> None:
-    row = seen.sandbox(options.id, options.runs)
+    row = seen.sandbox(options.owner, options.id, options.runs)
     if options.json:
         print(json.dumps(row))
         return
@@ -63,12 +63,12 @@ def _show(seen: Overview, options: Namespace) -> None:
         print(f"run {run['count']}: {run['status']}, {run['wall_s']:.3f} s: {one_line(run['code'])[:100]}")
 
 
-def _close(seen: Overview, ids: list[str]) -> None:
+def _close(seen: Overview, owner: str, ids: list[str]) -> None:
     """Each of them, whatever becomes of the others."""
     failures: list[SandboxError] = []
     for wanted in ids:
         try:
-            print(f"closed {seen.close(wanted)}")
+            print(f"closed {seen.close(owner, wanted)}")
         except SandboxError as failure:
             failures.append(failure)
     for each in failures[:-1]:

@@ -1,0 +1,68 @@
+"""Which markers a test has, derived from where it lies, which fixtures it asks for and which engine it is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+ENGINES = ("native", "wasm")
+
+# Where a test starts walls unless its file is named in ALONE; with the engine, where it is always one.
+WALLED: dict[str, tuple[str, ...]] = {
+    "api": (),
+    "benchmarks": (),
+    "checklist": (),
+    "conformance": (),
+    "durability": ("native",),
+    "mounts": (),
+    "native": ("native",),
+    "reliability": (),
+    "security": (),
+    "state": (),
+    "wasm": ("wasm",),
+}
+ALONE = {  # start nothing, or only in those tests that ask for a fixture below
+    *("benchmarks/test_benchmarks.py", "checklist/test_coverage.py", "conformance/test_suite.py"),
+    *("durability/test_admission.py", "durability/test_history.py", "mounts/test_folders.py", "mounts/test_mounts.py"),
+    *(f"native/test_{name}.py" for name in ("copying", "hugepages", "layout", "link", "packing", "program_layout")),
+    *("native/test_removal.py", "reliability/test_denials.py", "reliability/test_overflow.py"),
+    *(f"security/test_{name}.py" for name in ("oracles", "program_filter", "seccomp")),
+    *("state/test_envelope.py", "state/test_keys.py"),
+    *(f"wasm/test_{name}.py" for name in ("binary", "bundle", "pack")),
+}
+# Fixtures that start an engine, or that need what `make setup` prepares for one.
+FIXTURES: dict[str, tuple[str, ...]] = {
+    "native": ("native",),
+    "sandbox": ("native",),
+    "mounted": (),
+    "apart": (),
+    "science": (),
+    "wasm": ("wasm",),
+    "real": ("wasm",),
+}
+
+
+def mark(item: pytest.Item) -> None:
+    """Mark a test: `engine` when it starts walls or needs a prepared environment, and which engine it is about."""
+    before = {mark.name for mark in item.iter_markers()}
+    found = before & {"engine", *ENGINES}
+    place = item.path.relative_to(TESTS)
+    if place.as_posix() not in ALONE and place.parts[0] in WALLED:
+        found |= {"engine", *WALLED[place.parts[0]]}
+    for fixture in getattr(item, "fixturenames", ()):
+        found |= {"engine", *FIXTURES[fixture]} if fixture in FIXTURES else set()
+    if found:
+        found |= {"engine", *given(item), *({"wasm"} if "wasm" in place.stem else ())}
+    if "engine" in found and not found.intersection(ENGINES):
+        found.add("native")  # it takes the best one, or none by name
+    for name in sorted(found - before):
+        item.add_marker(name)
+
+
+def given(item: pytest.Item) -> set[str]:
+    """The engines among the values that a parametrised test is given."""
+    call = getattr(item, "callspec", None)
+    values = call.params.values() if call is not None else ()
+    return {value for value in values if isinstance(value, str) and value in ENGINES}
