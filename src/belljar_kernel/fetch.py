@@ -7,9 +7,9 @@ import base64
 import errno
 import time
 
-from belljar_kernel.calls import CallFailed
 from belljar_kernel.denials import NO_HOSTS, OFF
 from belljar_kernel.mail import mail
+from belljar_kernel.pending import CallFailed
 from belljar_kernel.protocol import FETCH_PIECE_BYTES
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
     from typing import Any, TypeVar
 
-    from belljar_kernel.calls import Pending
+    from belljar_kernel.pending import Pending
 
     T = TypeVar("T")
     Steps = Generator[Pending, None, T]  # continues when the call that it gave is settled

@@ -48,7 +48,7 @@ def test_a_call_is_an_event_and_its_reply_is_the_value(process):
 
 
 def test_an_error_is_raised_with_its_name_and_its_text(process):
-    code = "from belljar_kernel.calls import CallFailed\ntry: call('f')\nexcept CallFailed as e: said = e.name, e.text, str(e)\nsaid"
+    code = "from belljar_kernel.pending import CallFailed\ntry: call('f')\nexcept CallFailed as e: said = e.name, e.text, str(e)\nsaid"
     call = asked(process, began(process, code))
     process.send({"type": "reply", "call_id": call["call_id"], "error": {"name": "KeyError", "value": "no such row"}})
     assert process.finish().done["value"] == ["KeyError", "no such row", "KeyError: no such row"]
