@@ -45,7 +45,7 @@ class ExampleEngine:
         """The host has closed every sandbox by now."""
 
 
-class ExampleProcess(Seat):
+class ExampleProcess(Seat[Link]):
     """What a seat does not know: where a kernel runs, how it is stopped, and what it used."""
 
     degraded = ("walls",)
@@ -58,7 +58,6 @@ class ExampleProcess(Seat):
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(content)
         (self.folder / "workspace").mkdir()
-        self._link: Link | None = None
         self._child: Child | None = None
 
     async def bring_up(self) -> None:
@@ -69,7 +68,7 @@ class ExampleProcess(Seat):
         paths = [Path(belljar_kernel.__file__).parents[1], self.folder / "inside", self.spec.environment.site]
         env = {"PYTHONPATH": os.pathsep.join(str(path) for path in paths if path is not None)}
         with contextlib.ExitStack() as theirs:
-            link = self.kernel = self._link = Link.make(theirs)
+            link = self.kernel = Link.make(theirs)
             channel, *streams = link.theirs
             workspace = self.folder / "workspace"
             command = [str(self.spec.environment.python), "-P", "-m", "belljar_kernel", str(channel), str(workspace)]
@@ -107,8 +106,8 @@ class ExampleProcess(Seat):
         return self._child.memory_bytes() if self._child is not None else 0
 
     def _let_go(self) -> None:
-        if self._link is not None:
-            self._link.close()
+        if self.kernel is not None:
+            self.kernel.close()
 
 
 class ExampleInstaller:

@@ -40,22 +40,24 @@ FIXTURES: dict[str, tuple[str, ...]] = {
     "apart": (),
     "science": (),
     "wasm": ("wasm",),
+    "real": ("wasm",),
 }
 
 
 def mark(item: pytest.Item) -> None:
     """Mark a test: `engine` when it starts walls or needs a prepared environment, and which engine it is about."""
-    found = {*item.keywords} & {"engine", *ENGINES}
+    before = {mark.name for mark in item.iter_markers()}
+    found = before & {"engine", *ENGINES}
     place = item.path.relative_to(TESTS)
     if place.as_posix() not in ALONE and place.parts[0] in WALLED:
         found |= {"engine", *WALLED[place.parts[0]]}
     for fixture in getattr(item, "fixturenames", ()):
         found |= {"engine", *FIXTURES[fixture]} if fixture in FIXTURES else set()
     if found:
-        found |= {"engine", *(given(item) or ())}
+        found |= {"engine", *given(item), *({"wasm"} if "wasm" in place.stem else ())}
     if "engine" in found and not found.intersection(ENGINES):
         found.add("native")  # it takes the best one, or none by name
-    for name in sorted(found.difference(item.keywords)):
+    for name in sorted(found - before):
         item.add_marker(name)
 
 

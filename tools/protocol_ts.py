@@ -40,7 +40,7 @@ def source() -> str:
     )
     requests = union("ProgramRequest", "Requests that the program answers itself.", protocol.PROGRAM_REQUESTS)
     events = {**protocol.KERNEL_EVENTS, **protocol.PROGRAM_EVENTS}
-    open_end = {"done": "[field: string]: unknown", "mount": "[field: string]: unknown"}  # fields depend on more
+    open_end = {"done": "[field: string]: unknown"}  # its fields depend on the Request
     words = " | ".join(f'"{word}"' for word in protocol.FILE_FAILURES)
     failures = f"/** Why an act on a file did not work. */\nexport type FileFailure = {words};\n"
     return f"{HEAD}{constants}\n{failures}\n{requests}\n{union('Event', 'What the host takes.', events, open_end)}"

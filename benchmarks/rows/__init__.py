@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 from benchmarks.measure import Effort, Row
 from benchmarks.rows import (
+    call,
     checkpoint,
     command,
     describe,
@@ -30,6 +31,7 @@ from benchmarks.rows import (
 ROWS: dict[str, Callable[[Effort, ExitStack], Row]] = {
     "python": python.measure,
     "live-run": live_run.measure,
+    "call": call.measure,
     "describe": describe.measure,
     "throughput": throughput.measure,
     "memory": memory.measure,

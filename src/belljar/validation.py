@@ -11,13 +11,14 @@ from typing import Any, TypeVar
 from belljar.errors import InvalidRequest, PathRefused
 from belljar.policy import Policy
 from belljar.settings import Settings
-from belljar_kernel.protocol import WORKSPACE
+from belljar_kernel.protocol import CALL_BYTES, CALL_DEPTH, CALL_NAME_CHARS, WORKSPACE
 
 Content = str | bytes
 
 MAX_CODE_BYTES = 8 << 20
 MAX_TEXT_BYTES = 8 << 20
 MAX_NAME_CHARS = 1000
+MAX_TOOLS = 256
 MAX_PATH_BYTES, MAX_NAME_BYTES = 4096, 255
 
 T = TypeVar("T")
@@ -65,6 +66,39 @@ def check_name(what: str, given: object) -> Any:
     if text is not None and not is_encodable(text):
         raise InvalidRequest(f"{what} cannot be written as UTF-8: {text[:100]!r}")
     return text
+
+
+def check_tools(given: object) -> tuple[str, ...]:
+    """Names that code may call: each as a name in Python, so that none is one of an engine's own, which have a dot."""
+    if not isinstance(given, (tuple, list)):
+        raise InvalidRequest(f"tools must be a list of names, not {type(given).__name__}")
+    if len(given) > MAX_TOOLS:
+        raise InvalidRequest(f"tools has {len(given):,} names; a sandbox may have {MAX_TOOLS}")
+    for name in given:
+        if not isinstance(name, str) or not name.isidentifier() or len(name) > CALL_NAME_CHARS:
+            raise InvalidRequest(
+                f"tools has {str(name)[:CALL_NAME_CHARS]!r}, which is no name that a function of Python may have; "
+                f"use letters, digits and underscores, {CALL_NAME_CHARS} at most"
+            )
+    return tuple(dict.fromkeys(given))
+
+
+def check_reply(value: Any, error: tuple[str, str] | None) -> None:
+    """The answer to a call out of a run: plain JSON data, or the name and text of an error."""
+    if error is not None and not (len(error) == 2 and all(isinstance(text, str) for text in error)):
+        raise InvalidRequest(f"the error of a reply must be a name and a text, not {str(error)[:100]}")
+    content = check_json("the value of a reply", value) if error is None else error
+    size = len(json.dumps(content))
+    if size > CALL_BYTES:
+        raise InvalidRequest(
+            f"a reply has {size:,} bytes as JSON; at most {CALL_BYTES:,} are sent. Write more into a file"
+        )
+    level = [content]
+    for _ in range(CALL_DEPTH):
+        level = [each for each in level if isinstance(each, (dict, list, tuple))]
+        level = [part for each in level for part in (each.values() if isinstance(each, dict) else each)]
+    if level:
+        raise InvalidRequest(f"the value of a reply is nested deeper than {CALL_DEPTH} levels")
 
 
 def check_json(what: str, given: Any) -> Any:

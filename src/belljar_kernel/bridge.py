@@ -43,7 +43,8 @@ def prepare(science: bool | None = None) -> None:
     if science:
         _draw()
     _kernel = Kernel(DescriptorStreams())
-    mail.denials, mail.interrupts, mail.send = _kernel.denials, _kernel.interrupts, _kernel.send
+    mail.denials, mail.calls = _kernel.denials, _kernel.calls
+    _kernel.calls.connect(mail)
     _kernel.watch(offline.patches())
     _kernel.watch_imports()
     if science is not None:
@@ -65,8 +66,8 @@ def start(send: Callable[[str], None], wait: Callable[[float, bool], bool], take
     assert _kernel is not None
     _send = send
     _tidy_path()
-    mail.connect(take)
-    waiting.connect(wait, mail)
+    mail.connect(take, waiting.wait_for_message)
+    waiting.connect(wait, _kernel.calls)
     reseed.after_fork()
     importlib.invalidate_caches()
     _kernel.interrupts.install()

@@ -6,20 +6,18 @@ import os
 import sys
 
 import belljar_kernel
-from belljar_kernel import clients, codec, sockets
+from belljar_kernel import clients, sockets
 from belljar_kernel.answer import failure
+from belljar_kernel.channel import Channel
 from belljar_kernel.kernel import Kernel
-from belljar_kernel.protocol import CHANNEL, FRAME_BYTES, PROTOCOL, WORKSPACE
+from belljar_kernel.protocol import CHANNEL, PROTOCOL, WORKSPACE
 from belljar_kernel.streams import DescriptorStreams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-HELD_BYTES = 64 * 1024
-SMALL_READ = 4096  # most Requests are read at once
-_read, _write, _exit, _getpid = os.read, os.write, os._exit, os.getpid
-_len, _memoryview, _bytes, _bytearray = len, memoryview, bytes, bytearray
+_exit, _getpid = os._exit, os.getpid
 
 
 def prepare(workspace: str = WORKSPACE) -> Kernel:
@@ -40,6 +38,7 @@ def serve(fd: int, kernel: Kernel) -> NoReturn:
     os.set_blocking(fd, True)
     _claim_stdin(fd)
     channel = Channel(fd)
+    kernel.calls.connect(channel)
     kernel.streams = DescriptorStreams()
     kernel.interrupts.install()
     try:
@@ -78,69 +77,11 @@ def _fork(request: dict[str, Any], channel: Channel, kernel: Kernel) -> Channel:
         return channel
     if left is None:
         channel = Channel(CHANNEL)
+        kernel.calls.connect(channel)
         channel.send(hello())
     else:
         channel.send({**done, "left": left})
     return channel
-
-
-class Channel:
-    """Frames over one descriptor: four bytes of length, then JSON."""
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self._pid = _getpid()
-        self._held = b""
-        self._rest = bytearray()  # read, and not taken yet; nothing comes after a `fork` before it was answered
-
-    def receive(self) -> Any:
-        """The next document, or None at the end. A frame that is not JSON is given as the string it cannot be."""
-        head = self._read_exactly(4)
-        if head is None:
-            return None
-        size = int.from_bytes(head, "big")  # from the host: whatever it sends is meant
-        frame = self._read_exactly(size)
-        if frame is None:
-            return None
-        try:
-            return codec.decode(frame)
-        except (ValueError, RecursionError):
-            return "not JSON"
-
-    def send(self, document: dict[str, Any]) -> None:
-        """Write one frame, whole. A run's value waits for the `done` that follows it at once, to wake the host once.
-
-        Raises:
-            ValueError, TypeError: when the document is not plain JSON data, or too large for a frame.
-            OSError: when nobody reads any more.
-        """
-        if _getpid() != self._pid:
-            _exit(1)
-        body = codec.encode(document)
-        if _len(body) > FRAME_BYTES:
-            raise ValueError("too large for a frame")
-        frames = self._held + _len(body).to_bytes(4, "big") + body
-        self._held = b""
-        if document.get("main") is True and _len(frames) < HELD_BYTES:
-            self._held = frames
-            return
-        rest = _memoryview(frames)
-        while rest:
-            rest = rest[_write(self._fd, rest) :]
-
-    def _read_exactly(self, size: int) -> bytes | None:
-        rest = self._rest
-        while _len(rest) < size:
-            chunk = _read(self._fd, min(max(size - _len(rest), SMALL_READ), 1 << 20))
-            if not chunk:
-                return None
-            rest += chunk
-        if _len(rest) == size:
-            self._rest = _bytearray()
-            return _bytes(rest)
-        content = _bytes(rest[:size])
-        del rest[:size]
-        return content
 
 
 def _claim_stdin(fd: int) -> None:

@@ -1,31 +1,30 @@
-"""Requests that the host makes for a Python without sockets: sent as Events, answered by mail. For WebAssembly."""
+"""Requests that the host makes for a Python without sockets, by calls that it answers itself. For WebAssembly."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import errno
-import json
 import time
-from collections import deque
 
-from belljar_kernel import waiting
+from belljar_kernel.calls import CallFailed
 from belljar_kernel.denials import NO_HOSTS, OFF
 from belljar_kernel.mail import mail
+from belljar_kernel.protocol import FETCH_PIECE_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
     from typing import Any, TypeVar
 
+    from belljar_kernel.calls import Pending
+
     T = TypeVar("T")
-    Steps = Generator[None, None, T]  # goes on whenever there was mail
+    Steps = Generator[Pending, None, T]  # goes on when the call that it gave is settled
     Headers = Iterable[tuple[str, str]]
 
-PIECE_BYTES = 128 << 10
-WINDOW_BYTES = 512 << 10  # of a body on its way, in either direction
-LEAST_BYTES = 1 << 10  # that a piece counts for, however small it is
 UNKNOWN = -1  # the length of a body that is not known before it ends
+_CLOSED = ("closed", "the response was closed")
 _monotonic = time.monotonic
 
 
@@ -40,24 +39,28 @@ class Head:
 
 
 class Fetch:
-    """One request and its response. Each step can be done `now`, which waits, or `later`, which is awaited."""
+    """One request and its response. Each step can be done `now`, which waits, or `later`, which is awaited.
+
+    Every step is a call. The number of the first, which opens it, is the number of the fetch.
+    """
 
     def __init__(
         self, method: str, url: str, headers: Headers = (), length: int | None = None, redirects: int = 0
     ) -> None:
+        self._is_over, self._is_closed = True, False
         _check(url)
-        self.is_connected = False
-        self._head: Head | None = None
-        self._pieces: deque[bytes] = deque()
-        self._is_over = False
-        self._is_closed = False
-        self._failure: tuple[str, str] | None = None
-        self._may_send = WINDOW_BYTES
-        self._to_tell = 0
-        self._waiting: set[asyncio.Future[None]] = set()
-        self.number = mail.register(self)
         asked = {"method": method, "url": url, "headers": [[name, value] for name, value in headers]}
-        self._tell("fetch", {**asked, "length": length, "redirects": redirects})
+        opened = mail.calls.ask("fetch.open", {**asked, "length": length, "redirects": redirects}, lasts=True)
+        self._calls = {"open": opened}  # the last of each kind
+        self._head: Head | None = None
+        self.number = opened.number
+        self._is_over = False
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the host has a connection."""
+        opened = self._calls["open"]
+        return opened.is_settled and opened.failure is None
 
     def now(self, steps: Steps[T], seconds: float | None = None) -> T:
         """Take steps, and wait here for what they need.
@@ -68,79 +71,67 @@ class Fetch:
         end = None if seconds is None else _monotonic() + seconds
         while True:
             try:
-                next(steps)
+                call = next(steps)
             except StopIteration as done:
                 value: T = done.value
                 return value
-            if mail.deliver():
-                continue
-            left = waiting.LONGEST_S if end is None else end - _monotonic()
-            if left <= 0:
-                raise TimeoutError(errno.ETIMEDOUT, "timed out")
-            waiting.wait_for_message(left)
+            try:
+                call.wait(None if end is None else end - _monotonic())
+            except TimeoutError:
+                raise TimeoutError(errno.ETIMEDOUT, "timed out") from None
 
     async def later(self, steps: Steps[T], seconds: float | None = None) -> T:
-        """The same for coroutines: others go on meanwhile."""
-        loop = asyncio.get_running_loop()
-        end = None if seconds is None else loop.time() + seconds
+        """As `now`, for coroutines: others go on meanwhile."""
+        end = None if seconds is None else _monotonic() + seconds
         while True:
             try:
-                next(steps)
+                call = next(steps)
             except StopIteration as done:
                 value: T = done.value
                 return value
-            arrival = loop.create_future()
-            self._waiting.add(arrival)
-            mail.awaited += 1
-            try:
-                await asyncio.wait_for(arrival, None if end is None else max(0.0, end - loop.time()))
-            finally:
-                mail.awaited -= 1
-                self._waiting.discard(arrival)
+            await asyncio.wait_for(call.arrive(), None if end is None else max(0.0, end - _monotonic()))
 
     def connected(self) -> Steps[None]:
         """Until the host has a connection."""
-        while not (self.is_connected or self._head or self._failure):
-            yield
-        if self._head is None:
-            self._raise_failure()
+        yield from self._answer(self._calls["open"])
 
     def written(self, data: Any, last: bool = False) -> Steps[None]:
         """Send more of the body, no faster than it goes on from the host."""
         view = memoryview(data).cast("B")
         while True:
-            piece, view = view[:PIECE_BYTES], view[PIECE_BYTES:]
-            while self._may_send < max(len(piece), LEAST_BYTES) and not (self._head or self._failure):
-                yield
-            if self._head or self._failure:
+            before = self._calls.get("write")
+            if before is not None and not (yield from self._answer(before))["more"]:
                 return  # the answer is there before the end of the body: reading tells
+            piece, view = view[:FETCH_PIECE_BYTES], view[FETCH_PIECE_BYTES:]
             is_last = last and not view
             if piece or is_last:
-                self._may_send -= max(len(piece), LEAST_BYTES)
-                self._tell("fetch_body", {"data": base64.b64encode(piece).decode("ascii"), "last": is_last})
+                self._ask("write", data=base64.b64encode(piece).decode("ascii"), last=is_last)
             if not view:
                 return
 
     def answered(self) -> Steps[Head]:
         """Until the head of the response is there."""
-        while self._head is None:
-            self._raise_failure()
-            yield
+        if self._head is None:
+            told = yield from self._answer(self._calls.get("head") or self._ask("head"))
+            self._head = Head(**told)
         return self._head
 
     def read(self) -> Steps[bytes]:
-        """The next piece of the body; nothing at its end."""
-        while not self._pieces:
-            self._raise_failure()
-            if self._is_over:
-                return b""
-            yield
-        piece = self._pieces.popleft()
-        self._to_tell += max(len(piece), LEAST_BYTES)
-        if self._to_tell >= WINDOW_BYTES // 2 and not self._is_over:
-            self._tell("fetch_taken", {"count": self._to_tell})
-            self._to_tell = 0
-        return piece
+        """The next piece of the body; nothing at its end. The one after it is asked for already."""
+        if self._is_over and not self._is_closed:
+            return b""
+        told = None
+        while told is None:
+            call = self._calls.get("read") or self._ask("read")
+            piece = yield from self._answer(call)
+            if self._calls.get("read") is call:  # no other coroutine has taken it meanwhile
+                told = piece
+        del self._calls["read"]
+        self._is_over = told["end"]
+        if not self._is_over:
+            self._ask("read")
+        data: bytes = told["data"]
+        return data
 
     def whole(self) -> Steps[bytes]:
         """The rest of the body."""
@@ -151,12 +142,12 @@ class Fetch:
 
     def close(self) -> None:
         """Leave it, wherever it is."""
-        if not self._is_closed:
-            self._is_closed = True
-            if not self._is_over:
-                self._is_over, self._failure = True, ("closed", "the response was closed")
-                self._tell("fetch_close", {})
-            self._wake()
+        if not self._is_over:
+            self._is_over = self._is_closed = True
+            for call in self._calls.values():
+                call.settle(failure=_CLOSED)
+                call.leave()
+            mail.calls.ask("fetch.close", {"fetch": self.number}, lasts=True).leave()
 
     def __del__(self) -> None:
         try:
@@ -164,43 +155,26 @@ class Fetch:
         except Exception:
             pass  # the interpreter is at its end, or the fetch never began
 
-    def take(self, kind: bytes, data: bytes) -> None:
-        """One message about it."""
+    def _ask(self, step: str, **fields: Any) -> Pending:
         if self._is_closed:
-            return
-        if kind == b"C":
-            self.is_connected = True
-        elif kind == b"H":
-            self._head = Head(**json.loads(data))
-        elif kind == b"D":
-            self._pieces.append(data)
-        elif kind == b"T":
-            self._may_send += int.from_bytes(data, "big")
-        elif kind == b"E":
-            self._is_over = True
-        elif kind == b"F":
-            told = json.loads(data)
-            self._is_over, self._failure = True, (told["kind"], told["message"])
-        self._wake()
+            raise ConnectionError(_CLOSED[1])
+        call = self._calls[step] = mail.calls.ask(f"fetch.{step}", {"fetch": self.number, **fields}, lasts=True)
+        return call
 
-    def _wake(self) -> None:
-        for arrival in self._waiting:
-            if not arrival.done():
-                arrival.set_result(None)
+    def _answer(self, call: Pending) -> Steps[Any]:
+        while not call.is_settled:
+            yield call
+        try:
+            return call.value()
+        except CallFailed as failed:
+            name, message = failed.name, failed.text
+        if name == "refused":
+            raise ConnectionRefusedError(errno.ECONNREFUSED, message)
+        if name == "untrusted":
+            import ssl
 
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            kind, message = self._failure
-            if kind == "refused":
-                raise ConnectionRefusedError(errno.ECONNREFUSED, message)
-            if kind == "untrusted":
-                import ssl
-
-                raise ssl.SSLCertVerificationError(1, message)
-            raise ConnectionError(message)
-
-    def _tell(self, type: str, fields: dict[str, Any]) -> None:
-        mail.send(type, {"fetch": self.number, **fields})
+            raise ssl.SSLCertVerificationError(1, message)
+        raise ConnectionError(message)
 
 
 def _check(url: str) -> None:

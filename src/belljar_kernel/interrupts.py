@@ -7,7 +7,11 @@ from _thread import get_ident
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType, TracebackType
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 _signal, _SIGINT, _KeyboardInterrupt = signal.signal, signal.SIGINT, KeyboardInterrupt
 
@@ -63,8 +67,19 @@ class Interrupts:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         if get_ident() == self._thread:
-            self._held -= 1
+            self._held = max(0, self._held - 1)  # one that was raised in `let` may have come before its end
             self._raise_pending()
+
+    def let(self, blocking: Callable[[], T]) -> T:
+        """Let interrupts raise while this blocks, though they are held back around it."""
+        if get_ident() != self._thread:
+            return blocking()
+        held, self._held = self._held, 0
+        try:
+            self._raise_pending()
+            return blocking()
+        finally:
+            self._held = held
 
     def _raise_pending(self) -> None:
         if self._pending and self._armed and not self._held:

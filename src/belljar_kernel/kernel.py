@@ -7,6 +7,7 @@ import os
 
 from belljar_kernel import files, tracebacks
 from belljar_kernel.answer import Answer, failure
+from belljar_kernel.calls import Calls
 from belljar_kernel.configuration import configure
 from belljar_kernel.denials import Denials
 from belljar_kernel.display import Display, Results
@@ -52,6 +53,7 @@ class Kernel:
         self.state: State | None = None
         self._answer: Answer | None = None
         self.denials = Denials(self.send)
+        self.calls = Calls(self.send, self.interrupts)
         self._watch = ImportWatch(
             {
                 "matplotlib": self.figures.patch_matplotlib,
@@ -142,6 +144,7 @@ class Kernel:
         if _getpid() != pid:
             run.leave_fork()
         done = run.report()
+        self.calls.close()
         self.figures.end()
         self.display.results = None
         self.surroundings.leave()
@@ -159,6 +162,7 @@ class Kernel:
         self.display.results = results
         vars(builtins)["display"] = self.display
         self.session.prepare(*([request["args"]] if "args" in request else []))
+        self.calls.open()
 
     def _write(self, stream: str, text: str) -> None:
         self.send(stream, {"text": text})

@@ -1,12 +1,12 @@
-"""The post of one kernel where there are no sockets: Events go to the host, and its messages to the fetch they are for.
+"""The post of one kernel where there are no descriptors: replies come through memory that two threads share.
 
 For WebAssembly.
 """
 
 from __future__ import annotations
 
-import weakref
-
+from belljar_kernel import codec
+from belljar_kernel.calls import Calls
 from belljar_kernel.denials import Denials
 from belljar_kernel.interrupts import Interrupts
 
@@ -15,41 +15,41 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from belljar_kernel.fetch import Fetch
-
 
 class Mail:
-    """What comes from the host for the requests that are under way."""
+    """What the host replies; and what a request for the network has to know of its kernel."""
+
+    reads_in_thread = False  # there is one thread, and its loops look here
 
     def __init__(self) -> None:
-        self.awaited = 0  # by how many coroutines
         self.denials = Denials(lambda _, __: None)
-        self.interrupts = Interrupts()
-        self.send: Callable[[str, dict[str, Any]], None] = lambda _, __: None
+        self.calls = Calls(lambda _, __: None, Interrupts())
         self._take: Callable[[], Any] = lambda: None
-        self._fetches: weakref.WeakValueDictionary[int, Fetch] = weakref.WeakValueDictionary()
-        self._last = 0
+        self._wait: Callable[[float], None] = lambda _: None
 
-    def connect(self, take: Callable[[], Any]) -> None:
-        """From here on `take()` gives the next message, or nothing."""
-        self._take = take
+    def connect(self, take: Callable[[], Any], wait: Callable[[float], None]) -> None:
+        """From here on `take()` gives the next message, or nothing, and `wait(seconds)` returns when there is one."""
+        self._take, self._wait = take, wait
 
-    def register(self, fetch: Fetch) -> int:
-        """The number of a new request."""
-        self._last += 1
-        self._fetches[self._last] = fetch
-        return self._last
+    def take(self) -> list[dict[str, Any]]:
+        """The replies that have come."""
+        replies = []
+        while (message := self._take()) is not None:
+            text, line, data = message.to_bytes().partition(b"\n")  # bytes come as they are, in a line of their own
+            reply = codec.decode(text)
+            if line:
+                reply["value"]["data"] = data
+            replies.append(reply)
+        return replies
 
-    def deliver(self) -> bool:
-        """Hand out what has come; whether that was anything."""
-        came = False
-        with self.interrupts:  # a message that was taken is not lost
-            while (message := self._take()) is not None:
-                came, data = True, message.to_bytes()
-                fetch = self._fetches.get(int.from_bytes(data[1:5], "big"))
-                if fetch is not None:
-                    fetch.take(data[:1], data[5:])
-        return came
+    def wait(self, seconds: float) -> None:
+        """Block until there is a message, or for so long."""
+        self._wait(seconds)
+
+    def get_ready(self) -> None:
+        """Nothing is needed to wait, and no other thread ends it."""
+
+    wake = rest = get_ready
 
 
 mail = Mail()

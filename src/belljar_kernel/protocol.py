@@ -16,6 +16,13 @@ MAYBE_TEXT, MAYBE_WHOLE, MAYBE_OBJECT = (str, NULL), (int, NULL), (dict, NULL)
 
 Fields = dict[str, tuple[type, ...]]
 
+# About files of the workspace. The kernel answers these, and in WebAssembly the program around it.
+FILE_REQUESTS: dict[str, Fields] = {
+    "file_write": {"path": TEXT, "fresh": TEXT, "data": TEXT, "append": FLAG, "last": FLAG},
+    "file_read": {"path": TEXT, "offset": WHOLE, "max": WHOLE},
+    "file_list": {"path": TEXT, "max": WHOLE},
+    "file_delete": {"path": TEXT},
+}  # fmt: skip
 # Requests have an `id`, and exactly one `done` with it. The kernel answers these; `fork` on the native engine only.
 KERNEL_REQUESTS: dict[str, Fields] = {
     "configure": {
@@ -30,13 +37,11 @@ KERNEL_REQUESTS: dict[str, Fields] = {
     "save": {"max_bytes": WHOLE},
     "load": {"kind": TEXT, "names": LIST, "data": TEXT, "packed": FLAG, "last": FLAG},
     "fork": {},
-    "file_write": {"path": TEXT, "fresh": TEXT, "data": TEXT, "append": FLAG, "last": FLAG},
-    "file_read": {"path": TEXT, "offset": WHOLE, "max": WHOLE},
-    "file_list": {"path": TEXT, "max": WHOLE},
-    "file_delete": {"path": TEXT},
+    **FILE_REQUESTS,
 }  # fmt: skip
-# The program around a kernel in WebAssembly answers these, and those about files instead of its kernel.
+# The program around a kernel in WebAssembly answers these.
 PROGRAM_REQUESTS: dict[str, Fields] = {
+    **FILE_REQUESTS,
     "file_restore": {
         "path": TEXT, "mode": WHOLE, "modified": NUMBER, "target": MAYBE_TEXT, "data": TEXT, "append": FLAG,
     },
@@ -84,12 +89,6 @@ KERNEL_EVENTS: dict[str, Fields] = {
     "denial": {"kind": TEXT, "target": TEXT, "rule": TEXT, "hint": TEXT},
     "call": {"call_id": WHOLE, "name": TEXT, "args": OBJECT},
     "done": {},
-    "fetch": {
-        "fetch": WHOLE, "method": TEXT, "url": TEXT, "headers": LIST, "length": MAYBE_WHOLE, "redirects": WHOLE,
-    },
-    "fetch_body": {"fetch": WHOLE, "data": TEXT, "last": FLAG},
-    "fetch_taken": {"fetch": WHOLE, "count": WHOLE},
-    "fetch_close": {"fetch": WHOLE},
 }  # fmt: skip
 # The jail of the native engine sends this on the kernel's channel, before there is a kernel.
 JAIL_EVENTS: dict[str, Fields] = {"walls": {"pid": WHOLE}}
@@ -100,11 +99,10 @@ PROGRAM_EVENTS: dict[str, Fields] = {
         "path": TEXT, "mode": WHOLE, "modified": NUMBER, "target": MAYBE_TEXT, "data": TEXT, "append": FLAG,
     },
     "left": {},
-    "mount": {"number": WHOLE, "act": TEXT},
 }  # fmt: skip
 EVENTS = {**KERNEL_EVENTS, **JAIL_EVENTS, **PROGRAM_EVENTS}
 OUTPUT = ("stdout", "stderr")
-REPORTED = (*OUTPUT, "result", "state", "denial")  # what the sender of the open Request gets, as it comes
+REPORTED = (*OUTPUT, "result", "state", "denial", "call")  # what the sender of the open Request gets, as it comes
 
 # Sizes of frames, and of what has to fit into them.
 FRAME_BYTES = 32 << 20
@@ -127,6 +125,24 @@ CALL_NAME_CHARS = 100
 CALL_BYTES = 1 << 20  # of the arguments of a call, or of the value of a reply, as JSON
 OPEN_CALLS = 64  # at once
 MOST_CALLS = 100_000  # of a run
+CALL_DEPTH = 90  # of the arguments or the value: the frame around them has levels of its own
+CALL_NUMBERS = 1 << 53  # calls have numbers below this one; those of file systems in WebAssembly are negative
+# Calls that the wasm engine answers itself, with their arguments. No name that a caller gives to a sandbox has a dot.
+BUILTIN_CALLS: dict[str, Fields] = {
+    "fetch.open": {"method": TEXT, "url": TEXT, "headers": LIST, "length": MAYBE_WHOLE, "redirects": WHOLE},
+    "fetch.head": {"fetch": WHOLE},
+    "fetch.write": {"fetch": WHOLE, "data": TEXT, "last": FLAG},
+    "fetch.read": {"fetch": WHOLE},
+    "fetch.close": {"fetch": WHOLE},
+    "mount.look": {"mount": WHOLE, "path": TEXT},
+    "mount.list": {"mount": WHOLE, "path": TEXT},
+    "mount.more": {"handle": WHOLE},
+    "mount.open": {"mount": WHOLE, "path": TEXT},
+    "mount.size": {"handle": WHOLE},
+    "mount.read": {"handle": WHOLE, "offset": WHOLE, "size": WHOLE},
+    "mount.close": {"handle": WHOLE},
+}
+FETCH_PIECE_BYTES = 256 << 10  # of a body on its way, in either direction
 
 CHANNEL = 3  # the descriptor of a kernel on which frames travel
 

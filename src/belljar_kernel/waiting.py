@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from belljar_kernel.mail import Mail
+    from belljar_kernel.calls import Calls
 
     Wait = Callable[[float, bool], bool]
 
@@ -29,7 +29,7 @@ NEVER = (
 )
 _monotonic, _getsignal, _getframe, _SIGINT = time.monotonic, signal.getsignal, sys._getframe, signal.SIGINT
 _wait: Wait | None = None
-_mail: Mail | None = None
+_calls: Calls | None = None
 
 
 def install() -> None:
@@ -40,10 +40,10 @@ def install() -> None:
     getattr(events, "_set_event_loop_policy", asyncio.set_event_loop_policy)(_Policy())
 
 
-def connect(wait: Wait, mail: Mail) -> None:
-    """From here on wait by `wait(seconds, or_for_mail)`, which says whether an interrupt ended it early."""
-    global _wait, _mail
-    _wait, _mail = wait, mail
+def connect(wait: Wait, calls: Calls) -> None:
+    """From here on wait by `wait(seconds, or_for_calls)`, which says whether an interrupt ended it early."""
+    global _wait, _calls
+    _wait, _calls = wait, calls
 
 
 def sleep(seconds: float, /) -> None:
@@ -74,10 +74,10 @@ class _Selector:
     """Nothing can become ready here but the time, and what the host sends."""
 
     def select(self, timeout: float | None) -> list[object]:
-        if _mail is not None and _mail.awaited:
-            if not _mail.deliver() and timeout != 0:
+        if _calls is not None and _calls.awaited:
+            if not _calls.deliver() and timeout != 0:
                 wait_for_message(LONGEST_S if timeout is None else timeout)
-                _mail.deliver()
+                _calls.deliver()
             return []
         if timeout is None:
             raise RuntimeError(NEVER)

@@ -45,6 +45,7 @@ def test_one_that_is_not_here_is_refused_with_those_that_are(asked: str, said: s
         Sandbox("native", python=asked, policy=ALONE)
 
 
+@pytest.mark.wasm
 def test_the_wasm_engine_has_its_own_and_no_other() -> None:
     with pytest.raises(InvalidRequest, match=r"the wasm engine has Python 3\.14 and no other"):
         Sandbox("wasm", python="3.12")

@@ -143,7 +143,10 @@ class Process(Guest):
         self.send_frame(json.dumps(request).encode())
 
     def send_frame(self, frame: bytes) -> None:
-        self._socket.sendall(struct.pack(">I", len(frame)) + frame)
+        self.send_bytes(struct.pack(">I", len(frame)) + frame)
+
+    def send_bytes(self, data: bytes) -> None:
+        self._socket.sendall(data)
 
     def receive(self) -> dict[str, Any]:
         size = struct.unpack(">I", self._exactly(4))[0]

@@ -1,67 +1,85 @@
-"""What stands in for a socket where there is none: bytes of requests in, Events out; mail in, bytes of responses out."""
+"""What stands in for a socket where there is none: bytes of requests in, calls out; replies in, bytes of responses out."""
 
 from __future__ import annotations
 
 import base64
 import http.client
-import json
-from collections import deque
 from typing import Any
 
 import pytest
 
 from belljar_kernel import fetch
-from belljar_kernel.fetch import LEAST_BYTES, PIECE_BYTES, WINDOW_BYTES, Fetch
+from belljar_kernel.calls import Calls
+from belljar_kernel.fetch import Fetch
+from belljar_kernel.interrupts import Interrupts
 from belljar_kernel.mail import Mail
+from belljar_kernel.protocol import FETCH_PIECE_BYTES
 from belljar_kernel.wire import Wire
 
-
-class Letter(bytes):
-    """A message as JavaScript hands it over."""
-
-    def to_bytes(self) -> bytes:
-        return bytes(self)
+Outcome = dict[str, Any] | tuple[str, str]  # a value, or the name and text of an error
 
 
 class Host:
-    """What a test says that the host answers, and what it was sent."""
+    """Replies to the steps of fetches as a test says, each as soon as it is known; it is the post, too."""
+
+    reads_in_thread = False
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, dict[str, Any]]] = []
-        self._letters: deque[Letter] = deque()
+        self.pieces: list[tuple[bytes, bool]] = []
+        self.outcomes: dict[str, Outcome] = {"open": {}, "write": {"more": True}}
+        self._asked: list[tuple[str, int]] = []
 
-    def send(self, kind: str, fields: dict[str, Any]) -> None:
-        self.sent.append((kind, fields))
-        if kind == "fetch":
-            self.answer(b"C")
-
-    def answer(self, kind: bytes, data: bytes = b"", number: int | None = None) -> None:
-        last = next(fields["fetch"] for name, fields in reversed(self.sent) if name == "fetch")
-        self._letters.append(Letter(kind + (number or last).to_bytes(4, "big") + data))
+    def send(self, _: str, call: dict[str, Any]) -> None:
+        step = call["name"].removeprefix("fetch.")
+        self.sent.append((step, call["args"]))
+        self._asked.append((step, call["call_id"]))
 
     def respond(self, body: bytes = b"", status: int = 200, headers: dict[str, str] | None = None) -> None:
-        head = {"status": status, "reason": "OK", "url": "", "headers": [*(headers or {}).items()]}
-        self.answer(b"H", json.dumps(head).encode())
-        self.answer(b"D", body)
-        self.answer(b"E")
+        self.outcomes["head"] = {"status": status, "reason": "OK", "url": "", "headers": [*(headers or {}).items()]}
+        self.pieces += [(body, True)]
 
-    def take(self) -> Letter | None:
-        return self._letters.popleft() if self._letters else None
+    def take(self) -> list[dict[str, Any]]:
+        replies, waiting = [], []
+        for step, number in self._asked:
+            outcome = self._outcome(step)
+            if outcome is None:
+                waiting.append((step, number))
+            elif isinstance(outcome, tuple):
+                replies.append({"call_id": number, "error": {"name": outcome[0], "value": outcome[1]}})
+            else:
+                replies.append({"call_id": number, "value": outcome})
+        self._asked = waiting
+        return replies
+
+    def wait(self, seconds: float) -> None:
+        assert seconds < 60, f"nobody will ever reply to {self._asked}"
+
+    def get_ready(self) -> None:
+        """Nothing to do."""
+
+    wake = rest = get_ready
 
     def asked(self) -> dict[str, Any]:
-        return next(fields for name, fields in reversed(self.sent) if name == "fetch")
+        return next(args for step, args in reversed(self.sent) if step == "open")
 
     def body(self) -> list[tuple[bytes, bool]]:
-        return [(base64.b64decode(f["data"]), f["last"]) for name, f in self.sent if name == "fetch_body"]
+        return [(base64.b64decode(args["data"]), args["last"]) for step, args in self.sent if step == "write"]
+
+    def _outcome(self, step: str) -> Outcome | None:
+        if step == "read" and self.pieces:
+            data, is_end = self.pieces.pop(0)
+            return {"data": data, "end": is_end}
+        return self.outcomes.get(step)
 
 
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     made = Host()
     fresh = Mail()
-    fresh.send = made.send
+    fresh.calls = Calls(made.send, Interrupts())
+    fresh.calls.connect(made)
     fresh.denials.hosts = ["example.test"]
-    fresh.connect(made.take)
     monkeypatch.setattr(fetch, "mail", fresh)
     return made
 
@@ -98,9 +116,9 @@ def test_a_response_without_a_length_ends_with_the_connection(host: Host):
 
 def test_bodies_have_their_length_and_end_with_it(host: Host):
     connection = wired()
-    connection.request("POST", "/", body=b"x" * (PIECE_BYTES + 1))
-    assert host.asked()["length"] == PIECE_BYTES + 1
-    assert [(len(data), last) for data, last in host.body()] == [(PIECE_BYTES, False), (1, True)]
+    connection.request("POST", "/", body=b"x" * (FETCH_PIECE_BYTES + 1))
+    assert host.asked()["length"] == FETCH_PIECE_BYTES + 1
+    assert [(len(data), last) for data, last in host.body()] == [(FETCH_PIECE_BYTES, False), (1, True)]
 
 
 def test_an_empty_body_is_a_body(host: Host):
@@ -120,30 +138,29 @@ def test_chunks_are_understood_however_they_are_cut(host: Host, size: int):
 
 
 def test_a_body_waits_until_some_of_it_went_on_and_stops_when_the_answer_is_there(host: Host):
-    made = Fetch("POST", "http://example.test/", (), 10 * WINDOW_BYTES)
-    steps = made.written(b"x" * (2 * WINDOW_BYTES))
+    made = Fetch("POST", "http://example.test/", (), 10 * FETCH_PIECE_BYTES)
+    del host.outcomes["write"]
+    steps = made.written(b"x" * (3 * FETCH_PIECE_BYTES))
     next(steps)
-    assert sum(len(data) for data, _ in host.body()) == WINDOW_BYTES
-    host.answer(b"T", (LEAST_BYTES).to_bytes(4, "big"))
-    fetch.mail.deliver()
-    next(steps)  # not enough for a piece
-    host.answer(b"T", (PIECE_BYTES - LEAST_BYTES).to_bytes(4, "big"))
-    fetch.mail.deliver()
+    assert sum(len(data) for data, _ in host.body()) == FETCH_PIECE_BYTES
+    host.outcomes["write"] = {"more": True}
+    fetch.mail.calls.deliver()
     next(steps)
-    assert sum(len(data) for data, _ in host.body()) == WINDOW_BYTES + PIECE_BYTES
-    host.respond(b"no more", 413)
-    fetch.mail.deliver()
+    assert sum(len(data) for data, _ in host.body()) == 2 * FETCH_PIECE_BYTES
+    host.outcomes["write"] = {"more": False}
+    fetch.mail.calls.deliver()
     assert list(steps) == []
-    assert sum(len(data) for data, _ in host.body()) == WINDOW_BYTES + PIECE_BYTES
+    assert sum(len(data) for data, _ in host.body()) == 2 * FETCH_PIECE_BYTES
+    assert list(made.written(b"y", last=True)) == []
 
 
-def test_what_was_read_is_told_so_that_more_comes(host: Host):
+def test_the_next_piece_is_asked_for_while_one_is_read_and_no_more_after_the_end(host: Host):
     made = Fetch("GET", "http://example.test/")
-    host.answer(b"H", json.dumps({"status": 200, "reason": "", "url": "", "headers": []}).encode())
-    for _ in range(WINDOW_BYTES // PIECE_BYTES):
-        host.answer(b"D", b"x" * PIECE_BYTES)
-    assert len(made.now(made.read()) + made.now(made.read())) == 2 * PIECE_BYTES
-    assert sum(fields["count"] for kind, fields in host.sent if kind == "fetch_taken") == WINDOW_BYTES // 2
+    host.pieces = [(b"one", False), (b"two", False), (b"three", True)]
+    assert made.now(made.read()) == b"one"
+    assert [step for step, _ in host.sent] == ["open", "read", "read"]
+    assert [made.now(made.read()) for _ in range(3)] == [b"two", b"three", b""]
+    assert [step for step, _ in host.sent] == ["open", "read", "read", "read"]
 
 
 def test_tunnels_are_refused_and_addresses_have_brackets(host: Host):
@@ -156,36 +173,40 @@ def test_tunnels_are_refused_and_addresses_have_brackets(host: Host):
 
 
 def test_a_refusal_comes_with_the_request_and_a_break_with_the_body(host: Host):
+    host.outcomes["open"] = ("refused", "it was refused: a rule; a hint")
     connection = wired()
-    host.send = lambda kind, fields: host.sent.append((kind, fields)) or _refuse(host, kind)  # type: ignore[method-assign]
-    fetch.mail.send = host.send
     with pytest.raises(ConnectionRefusedError, match="was refused: a rule"):
         connection.request("GET", "/")
-    host = Host()
-    fetch.mail.send = host.send
-    fetch.mail.connect(host.take)
+    host.outcomes["open"] = {}
     connection = wired()
     connection.request("GET", "/")
-    host.answer(
-        b"H", json.dumps({"status": 200, "reason": "", "url": "", "headers": [["content-length", "9"]]}).encode()
-    )
-    host.answer(b"D", b"hel")
-    host.answer(b"F", json.dumps({"kind": "unreachable", "message": "it broke"}).encode())
+    host.outcomes["head"] = {"status": 200, "reason": "", "url": "", "headers": [["content-length", "9"]]}
+    host.pieces = [(b"hel", False)]
+    host.outcomes["read"] = ("unreachable", "it broke")
     response = connection.getresponse()
     assert response.read(3) == b"hel"
     with pytest.raises(ConnectionError, match="it broke"):
         response.read()
 
 
-def test_a_wait_that_takes_too_long_is_a_timeout_and_what_nobody_has_is_closed(host: Host):
+def test_a_wait_that_takes_too_long_loses_nothing_and_what_nobody_has_is_closed(host: Host):
     made = Fetch("GET", "http://example.test/")
-    with pytest.raises(TimeoutError):
-        made.now(made.answered(), 0.01)
-    number = made.number
-    del made
-    assert host.sent[-1] == ("fetch_close", {"fetch": number})
+    for steps in (made.answered, made.read):
+        with pytest.raises(TimeoutError):
+            made.now(steps(), 0.01)
+    host.respond(b"late")
+    assert (made.now(made.answered()).status, made.now(made.read())) == (200, b"late")
+    left = Fetch("GET", "http://example.test/")
+    number = left.number
+    del left
+    assert host.sent[-1] == ("close", {"fetch": number})
 
 
-def _refuse(host: Host, kind: str) -> None:
-    if kind == "fetch":
-        host.answer(b"F", json.dumps({"kind": "refused", "message": "it was refused: a rule; a hint"}).encode())
+def test_what_was_closed_cannot_be_read_on(host: Host):
+    made = Fetch("GET", "http://example.test/")
+    host.pieces = [(b"one", False)]
+    assert made.now(made.read()) == b"one"
+    made.close()
+    for steps in (made.read, made.answered):
+        with pytest.raises(ConnectionError, match="was closed"):
+            made.now(steps())

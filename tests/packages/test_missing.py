@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 from tests.packages.conftest import Serve, UseIndex, page
 
-from belljar.packages import lookup, missing
+from belljar.packages import lookup, pyodide
+from belljar.packages.bounded import Budget
+from belljar.packages.cpython_installer import CPythonInstaller
+from belljar.packages.environment import Environment
 from belljar.packages.lookup import Answer, understood
 from belljar.packages.missing import explain
+from belljar.packages.progress import Progress
+from belljar.packages.pyodide_installer import PyodideInstaller
+from belljar.packages.target import Target
 from belljar.policy import Policy
 from belljar.settings import Settings
 
@@ -25,9 +35,29 @@ INDEX = {
 }
 
 
+NATIVE = CPythonInstaller("native", Settings.load()).target
+
+
+@cache
+def wasm() -> Target:
+    return PyodideInstaller("wasm", Settings.load(), NoRuntimes(), NATIVE).target
+
+
+class NoRuntimes:
+    """No sandbox is started here."""
+
+    is_assembled = False
+
+    def digest(self, progress: Progress) -> str:
+        raise AssertionError("a runtime was asked for")
+
+    def pack(self, layer: Path, budget: Budget) -> None:
+        raise AssertionError("a layer was packed")
+
+
 @pytest.fixture
 def say(settings: Settings):
-    return lambda module, engine="wasm": explain(module, engine=engine, settings=settings, modules=HAS)
+    return lambda module, engine="wasm": explain(module, target=wasm() if engine == "wasm" else NATIVE, modules=HAS)
 
 
 @pytest.fixture
@@ -68,18 +98,17 @@ def test_a_module_of_the_standard_library_that_is_left_out_needs_another_engine(
 
 
 def test_a_sandbox_without_packages_is_told_that_there_are_some(settings: Settings, nobody_asks: None) -> None:
-    for engine in ("wasm", "native"):
-        assert explain("PIL.Image", engine=engine, settings=settings, modules={}) == (
+    for target in (wasm(), NATIVE):
+        assert explain("PIL.Image", target=target, modules={}) == (
             "The package 'pillow' is preinstalled, but this sandbox was made without (packages='none')."
         )
 
 
 def test_a_sandbox_into_which_nothing_may_be_installed_asks_nobody(settings: Settings, nobody_asks: None) -> None:
-    say = {"engine": "native", "settings": settings, "modules": HAS}
-    assert explain("yesterday", policy=Policy(packages="none"), **say) == (
+    assert explain("yesterday", policy=Policy(packages="none"), target=NATIVE, modules=HAS) == (
         "No module is named 'yesterday', and nothing is installed here (packages='none')."
     )
-    assert explain("yesterday", policy=Policy(packages=["rich"]), **say) == (
+    assert explain("yesterday", policy=Policy(packages=["rich"]), target=NATIVE, modules=HAS) == (
         "If there is a package 'yesterday', this sandbox's Policy(packages=[...]) does not allow it."
     )
 
@@ -106,7 +135,7 @@ def test_what_is_no_name_goes_nowhere(say, nobody_asks: None, module: str) -> No
 @pytest.mark.parametrize("name", ["--pre", "-e", "a b", "a/b", "a\n", "", "A", "a" * 101])
 def test_a_name_that_could_be_an_option_never_reaches_pip(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(lookup, "_ask", lambda *_: pytest.fail("pip was called"))
-    assert lookup.ask(name, "wasm").kind == "missing"
+    assert lookup.ask(name, wasm()).kind == "missing"
 
 
 @pytest.mark.parametrize(
@@ -171,14 +200,26 @@ def test_a_package_on_another_engine_is_not_said_to_lack_a_wasm_build(say, serve
     assert say("yesterday", "native").startswith("The package 'yesterday' exists")
 
 
-def test_without_a_prepared_set_there_is_still_an_answer(settings: Settings, nobody_asks: None) -> None:
-    assert "did you mean 'collections'" in explain("colections", engine="wasm", settings=settings)
+def test_without_another_engine_none_is_named(nobody_asks: None) -> None:
+    alone = replace(wasm(), fuller=None)
+    assert explain("yaml", target=alone, modules=HAS) == (
+        "The package 'pyyaml' has no build for the wasm engine: it has compiled parts."
+    )
+    assert explain("fcntl", target=alone, modules=HAS).endswith("but the wasm engine has none.")
 
 
-def test_the_prepared_set_is_known_by_itself(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_prepared_set_there_is_still_an_answer(nobody_asks: None) -> None:
+    assert "did you mean 'collections'" in explain("colections", target=wasm(), modules={})
+
+
+def test_the_installer_knows_the_prepared_set(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Path] = []
-    monkeypatch.setattr(missing, "known_modules", lambda folder: asked.append(folder) or {"zebra": "zebra"})
-    assert explain("zebrra", engine="wasm", settings=settings).endswith("did you mean 'zebra'?")
+    monkeypatch.setattr(pyodide, "known_modules", lambda folder: asked.append(folder) or {"zebra": "zebra"})
+    installer = PyodideInstaller("wasm", settings, NoRuntimes())
+    environment = Environment(Path(sys.executable), settings.cache_dir)
+    said = asyncio.run(installer.explain_import("zebrra", environment, Policy()))
+    installer.close()
+    assert said.endswith("did you mean 'zebra'?")
     assert asked == [settings.cache_dir]
 
 

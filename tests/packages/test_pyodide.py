@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests import probe
+from tests import engines, probe
 from tests.packages.conftest import BUNDLE, CORE, FILES, LITTLE, WHEELS, Serve, UseIndex, page
 
 from belljar.errors import PackageError
@@ -202,7 +202,7 @@ def real() -> PyodideSet:
     """The real set, when `make setup` has prepared it."""
     settings = Settings.load()
     if not is_prepared(settings.cache_dir):
-        pytest.skip("the wasm engine's packages are not prepared; `belljar packages sync` does it")
+        engines.go_without("the wasm engine's packages are not prepared; `belljar packages sync --engine wasm` does it")
     return pyodide_set(settings.cache_dir, settings, None)
 
 

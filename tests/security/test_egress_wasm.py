@@ -208,8 +208,8 @@ def test_an_answer_too_long_is_refused_and_a_silent_host_ends_with_the_run(attac
 @pytest.mark.parametrize(
     "forgery",
     [
-        "mail.send('fetch', {'fetch': 7})",
-        "made = kernel_fetch.Fetch('GET', _args)\nmail.send('fetch_taken', {'fetch': made.number, 'count': 1 << 40})",
+        "mail.calls.ask('fetch.open', {'fetch': 7}, lasts=True)",
+        "made = kernel_fetch.Fetch('GET', _args)\nfor _ in range(2): made._ask('read')",
     ],
 )
 def test_a_forged_event_ends_this_python_and_nothing_else(attacker: Sandbox, web: Web, forgery: str):

@@ -150,6 +150,22 @@ def test_a_file_waits_for_the_run_that_is_on(host: UnconfinedHost, sandbox: Sand
     running.join()
 
 
+def test_a_run_and_a_file_that_come_while_python_is_replaced_do_not_wait_for_each_other(sandbox: Sandbox):
+    for _ in range(5):
+        sandbox.run("import os; os._exit(1)")
+        sandbox.files.write("file", "text")  # by a Python that is there for the files alone
+        os.kill(sandbox.run("import os; os.getpid()").value, 9)
+        both = [
+            threading.Thread(target=sandbox.run, args=("1",)),
+            threading.Thread(target=sandbox.files.read, args=("file",)),
+        ]
+        for thread in both:
+            thread.start()
+        for thread in both:
+            thread.join(30)
+        assert not any(thread.is_alive() for thread in both)
+
+
 def test_what_was_printed_before_something_is_shown_comes_before_it(sandbox: Sandbox):
     printed, too_early = "", []
 

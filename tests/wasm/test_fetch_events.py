@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -18,25 +18,28 @@ from belljar.engines.base import Spec
 from belljar.engines.options import WarmStart
 from belljar.engines.registry import Registry
 from belljar.engines.transport.frames import BrokenProtocol
-from belljar.engines.wasm.fetches import LEAST_BYTES, MOST_OPEN, MOST_UNSENT, WINDOW_BYTES, Fetches
+from belljar.engines.wasm.builtins import Builtins
+from belljar.engines.wasm.fetches import LEAST_BYTES, MOST_OPEN, WINDOW_BYTES, Fetches
+from belljar.engines.wasm.replies import MOST_UNSENT, Replies
 from belljar.execution import Denial
 from belljar.settings import Settings
+from belljar_kernel.protocol import FETCH_PIECE_BYTES
 
-ASKED = {"type": "fetch", "fetch": 1, "method": "GET", "url": "http://example.test/", "headers": [], "length": None,
-         "redirects": 0}  # fmt: skip
+OPEN = {"method": "GET", "url": "http://example.test/", "headers": [], "length": None, "redirects": 0}
 
 
 class Process:
     """A process that takes what it is sent, or does not."""
 
     def __init__(self) -> None:
-        self.mail: list[tuple[bytes, int, bytes]] = []
+        self.replies: list[dict[str, Any]] = []
         self.waiting = 0
 
     def write(self, frame: bytes) -> None:
-        length, kind, number = struct.unpack_from(">IcI", frame)
+        (length,) = struct.unpack_from(">I", frame)
         assert length == len(frame) - 4
-        self.mail.append((kind, number, frame[9:]))
+        text, _, data = frame[4:].partition(b"\n")
+        self.replies.append({**json.loads(text), "data": data})
 
     def unsent(self) -> int:
         return self.waiting
@@ -50,16 +53,33 @@ class World:
         self.given_up: list[str] = []
         self.denials: list[Denial] = []
         self.egress = Egress([], on_denial=self.denials.append)
-        self.fetches = Fetches(lambda: self.way_out, self.process, self.given_up.append)  # type: ignore[arg-type]
+        replies = Replies(self.process, self.given_up.append)  # type: ignore[arg-type]
+        self.builtins = Builtins(Fetches(lambda: self.way_out, replies), None)
         self.is_slow = False
+        self._calls = 0
 
-    async def way_out(self) -> Egress:
+    async def way_out(self) -> Any:
         if self.is_slow:
             await asyncio.sleep(30)
         return self.egress
 
-    def take(self, **fields: Any) -> None:
-        self.fetches.take({**ASKED, **fields})
+    def call(self, step: str, call_id: object = None, **args: Any) -> int:
+        """Make a call as a kernel does; its number."""
+        self._calls += 1
+        number = self._calls if call_id is None else call_id
+        self.builtins.take({"type": "call", "id": 1, "call_id": number, "name": f"fetch.{step}", "args": args})
+        return self._calls
+
+    def open(self, **fields: Any) -> int:
+        return self.call("open", **{**OPEN, **fields})
+
+    async def reply(self, call_id: int) -> dict[str, Any]:
+        async with asyncio.timeout(20):
+            while True:
+                for reply in self.process.replies:
+                    if reply["call_id"] == call_id:
+                        return reply
+                await asyncio.sleep(0.01)
 
 
 @pytest.fixture
@@ -71,16 +91,16 @@ def anyio_backend() -> str:
 async def world() -> AsyncIterator[World]:
     made = World()
     yield made
-    made.fetches.end()
+    made.builtins.end()
     await made.egress.close()
 
 
 LIES: list[dict[str, Any]] = [
-    {"fetch": None}, {"fetch": 0}, {"fetch": -1}, {"fetch": 1 << 32}, {"fetch": True}, {"fetch": "1"}, {"fetch": 1.0},
     {"method": None}, {"method": "G" * 33}, {"url": 5}, {"url": "h" * 40_000}, {"url": ["http://example.test/"]},
     {"headers": None}, {"headers": {"a": "b"}}, {"headers": [["a"]]}, {"headers": [["a", 1]]}, {"headers": ["ab"]},
     {"headers": [["a", "b"]] * 257}, {"headers": [["a", "b" * 70_000]]}, {"length": -2}, {"length": "5"},
     {"length": 1 << 60}, {"length": True}, {"redirects": -1}, {"redirects": 21}, {"redirects": None},
+    {"call_id": 0}, {"call_id": 1 << 60},
 ]  # fmt: skip
 
 
@@ -88,39 +108,55 @@ LIES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("lie", LIES, ids=repr)
 async def test_a_request_that_no_kernel_of_ours_makes_breaks_the_protocol(world: World, lie: dict[str, Any]):
     with pytest.raises(BrokenProtocol):
-        world.take(**lie)
-    assert world.process.mail == []
+        world.open(**lie)
+    assert world.process.replies == []
 
 
 @pytest.mark.anyio
 async def test_what_follows_a_request_is_checked_as_well(world: World):
     world.is_slow = True
-    world.take(length=-1)
-    for event in (
-        {"type": "fetch"},
-        {"type": "fetch_taken", "count": 1},
-        {"type": "fetch_taken", "count": 0},
-        {"type": "fetch_taken"},
-        {"type": "fetch_body", "data": "?", "last": False},
-        {"type": "fetch_body", "data": None, "last": False},
-        {"type": "fetch_body", "data": "AAAA", "last": 1},
-        {"type": "fetch_body", "data": "A" * (4 * WINDOW_BYTES), "last": False},
+    fetch = world.open(length=-1)
+    with pytest.raises(BrokenProtocol, match="one number"):
+        world.call("open", call_id=fetch, **OPEN)
+    for args in (
+        {"data": "?", "last": False},
+        {"data": None, "last": False},
+        {"data": "AAAA", "last": 1},
+        {"data": "A" * (4 * FETCH_PIECE_BYTES), "last": False},
     ):
         with pytest.raises(BrokenProtocol):
-            world.fetches.take({**ASKED, **event})
-    for kind in ("fetch_body", "fetch_taken", "fetch_close"):  # of one that is over, or never was: nobody's fault
-        world.fetches.take({"type": kind, "fetch": 99})
+            world.call("write", fetch=fetch, **args)
+    for step in ("head", "read"):
+        world.call(step, fetch=fetch)
+        with pytest.raises(BrokenProtocol, match="before the last one"):
+            world.call(step, fetch=fetch)
+    with pytest.raises(BrokenProtocol, match="where there are none"):
+        world.builtins.take({"type": "call", "id": 1, "call_id": 99, "name": "mount.close", "args": {"handle": 1}})
+
+
+@pytest.mark.anyio
+async def test_a_step_of_a_request_that_is_over_or_never_was_is_an_error(world: World):
+    world.call("close", fetch=99)
+    for step, more in {"head": {}, "read": {}, "write": {"data": "", "last": False}}.items():
+        reply = await world.reply(world.call(step, fetch=99, **more))
+        assert reply["error"] == {"name": "closed", "value": "this request is over"}
+        for number in (None, "1", [1], True):
+            with pytest.raises(BrokenProtocol):
+                world.call(step, fetch=number, **more)
 
 
 @pytest.mark.anyio
 async def test_a_body_comes_no_faster_than_it_is_passed_on_however_small_its_pieces(world: World):
     world.is_slow = True
-    world.take(length=-1)
-    piece = {"type": "fetch_body", "fetch": 1, "data": base64.b64encode(b"x").decode(), "last": False}
+    fetch = world.open(length=-1)
+    piece = {"fetch": fetch, "data": base64.b64encode(b"x").decode(), "last": False}
     for _ in range(WINDOW_BYTES // LEAST_BYTES):
-        world.fetches.take(piece)
-    with pytest.raises(BrokenProtocol, match="more of a body"):
-        world.fetches.take(piece)
+        assert (await world.reply(world.call("write", **piece)))["value"] == {"more": True}
+    before = len(world.process.replies)
+    world.call("write", **piece)  # it is not replied to before others have gone on
+    assert len(world.process.replies) == before
+    with pytest.raises(BrokenProtocol, match="before the last one"):
+        world.call("write", **piece)
 
 
 @pytest.mark.anyio
@@ -131,64 +167,114 @@ async def test_one_request_more_than_there_may_be_connections_is_a_denial(world:
 
     caps, denials = Caps(connections=2), world.denials
     world.egress = Egress(["example.test"], caps=caps, resolver=never, on_denial=denials.append)
-    for number in (1, 2, 3):
-        world.take(fetch=number)
-    while not world.process.mail:
-        await asyncio.sleep(0.01)
+    *_, third = [world.open() for _ in range(3)]
+    reply = await world.reply(third)
     rule = "a sandbox may have 2 connections at once"
     assert denials == [Denial("network", "http://example.test/", rule, "close some first", "egress")]
     message = f"http://example.test/ was refused: {rule}; close some first"
-    told = json.dumps({"kind": "refused", "message": message}).encode()
-    assert world.process.mail == [(b"F", 3, told)]
+    assert reply["error"] == {"name": "refused", "value": message}
+    assert len(world.process.replies) == 1
+    for step in ("head", "read"):
+        assert (await world.reply(world.call(step, fetch=third)))["error"]["value"] == message
 
 
 @pytest.mark.anyio
 async def test_no_more_than_so_many_wait_and_ending_leaves_none(world: World):
     world.is_slow = True
-    for number in range(1, MOST_OPEN + 3):
-        world.take(fetch=number)
-    assert [(kind, number) for kind, number, _ in world.process.mail] == [
-        (b"F", MOST_OPEN + 1),
-        (b"F", MOST_OPEN + 2),
-    ]
-    assert "make fewer requests at once" in json.loads(world.process.mail[0][2])["message"]
-    world.fetches.end()
+    numbers = [world.open() for _ in range(MOST_OPEN + 2)]
+    assert [reply["call_id"] for reply in world.process.replies] == numbers[-2:]
+    assert "make fewer requests at once" in world.process.replies[0]["error"]["value"]
+    world.builtins.end()
     await asyncio.sleep(0.01)
     assert [task for task in asyncio.all_tasks() if "_Fetch" in repr(task)] == []
-    world.take(fetch=5000)
-    assert len(world.process.mail) == 2
+    world.open()
+    assert len(world.process.replies) == 2
+
+
+@pytest.mark.anyio
+async def test_requests_that_have_failed_make_room_for_others(world: World):
+    for number in [world.open() for _ in range(MOST_OPEN)]:
+        assert (await world.reply(number))["error"]["name"] == "refused"
+    assert (await world.reply(world.open()))["error"]["name"] == "refused"
 
 
 @pytest.mark.anyio
 async def test_who_asks_and_does_not_listen_is_given_up(world: World):
     world.process.waiting = MOST_UNSENT + 1
-    world.take()
-    while not world.process.mail:
-        await asyncio.sleep(0.01)
-    kind, number, data = world.process.mail[0]
-    assert (kind, number, json.loads(data)["kind"]) == (b"F", 1, "refused")
+    reply = await world.reply(world.open())
+    assert reply["error"]["name"] == "refused"
     assert world.given_up == ["the kernel broke the protocol: it asks and does not listen"]
 
 
 @pytest.mark.anyio
 async def test_a_request_that_is_closed_says_no_more(world: World):
     world.is_slow = True
-    world.take()
-    world.fetches.take({"type": "fetch_close", "fetch": 1})
+    fetch = world.open()
+    world.call("close", fetch=fetch)
     await asyncio.sleep(0.01)
-    assert world.process.mail == []
+    assert world.process.replies == []
     world.is_slow = False
-    world.take()  # the number is free again
-    while not world.process.mail:
-        await asyncio.sleep(0.01)
-    assert "network is off" in json.loads(world.process.mail[0][2])["message"]
+    world.call("open", call_id=fetch, **OPEN)  # the number is free again
+    assert "network is off" in (await world.reply(fetch))["error"]["value"]
+
+
+@pytest.mark.anyio
+async def test_a_response_is_read_in_pieces_and_no_more_of_it_waits_here_than_fits(world: World):
+    response = Response(40)
+    world.egress = response  # type: ignore[assignment]
+    fetch = world.open()
+    assert (await world.reply(fetch))["value"] == {}
+    head = await world.reply(world.call("head", fetch=fetch))
+    assert head["value"] == {"status": 200, "reason": "OK", "url": OPEN["url"], "headers": [["a", "b"]]}
+    await asyncio.sleep(0.05)
+    assert response.taken * len(PIECE) < WINDOW_BYTES + 2 * len(PIECE)
+    body = b""
+    while True:
+        reply = await world.reply(world.call("read", fetch=fetch))
+        assert len(reply["data"]) <= FETCH_PIECE_BYTES
+        body += reply["data"]
+        if reply["value"]["end"]:
+            break
+    assert body == PIECE * 40
+    assert (await world.reply(world.call("read", fetch=fetch)))["error"]["name"] == "closed"
+
+
+PIECE = b"\n{}" * 20_000
+
+
+class Response:
+    """An egress whose every response has so many pieces."""
+
+    status, reason, url, headers = 200, "OK", OPEN["url"], [("a", "b")]
+
+    def __init__(self, pieces: int) -> None:
+        self.left, self.taken = pieces, 0
+
+    async def fetch(self, *_: object, on_connect: Callable[[], None], **__: object) -> Response:
+        on_connect()
+        return self
+
+    async def close(self) -> None:
+        """Nothing to do."""
+
+    async def __aenter__(self) -> Response:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Nothing to do."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while self.left:
+            self.left -= 1
+            self.taken += 1
+            yield PIECE
 
 
 @pytest.mark.anyio
 async def test_a_request_before_there_is_a_sandbox_breaks_the_protocol(world: World):
     world.way_out = None  # type: ignore[assignment, method-assign]
     with pytest.raises(BrokenProtocol):
-        world.take()
+        world.open()
 
 
 @pytest.mark.anyio

@@ -28,7 +28,10 @@ def frame(document=None, body=None):
     raw(struct.pack(">I", len(body)) + body)
 def event(kind, **fields): frame({"type": kind, "id": open_id, **fields})
 """
-ASK = "event('fetch', fetch=n, method='GET', url={url!r}, headers=[], length=None, redirects=20)"
+ASK = (
+    "event('call', call_id=100000 + n, name='fetch.open', args={{'method': 'GET', 'url': {url!r}, 'headers': [], "
+    "'length': None, 'redirects': 20}})"
+)
 # Waits beside the control thread for the order to hand over the files, and hands over others.
 STEAL = """
 const block = new Uint8Array(65536), coder = new TextEncoder();
@@ -92,7 +95,8 @@ def forge_frames(trial: Trial) -> str:
         "a second hello": "frame({'type': 'hello', 'id': 0, 'protocol': 1, 'digest': 'x', 'python': '3.14.0'})",
         "files unasked": "event('file', path='../x', mode=33188, modified=0, data='', append=False)",
         "output that is no text": "event('stdout', text=5)",
-        "a request without a URL": "event('fetch', fetch=1)",
+        "a request without a URL": "event('call', call_id=1, name='fetch.open', args={'method': 'GET'})",
+        "a look at mounts that are not there": "event('call', call_id=-1, name='mount.close', args={'handle': 1})",
     }
     for what, code in broken.items():
         execution = trial.run(f"{SPEAK}{code}\ntime.sleep(0.3)")

@@ -229,3 +229,37 @@ def stop_listening(trial: Trial) -> str:
     trial.expect_status(shut, "ok", "crashed", "error")
     trial.expect_usable()
     return f"closed: {closed.status}, shut: {shut.status}"
+
+
+CALLS = """
+from belljar_kernel import calls
+def said(name):
+    try: return "did it: %.200r" % (calls.call(name, {}),)
+    except Exception as failure: return "%s: %.300s" % (type(failure).__name__, failure)
+"""
+FLOODS = {
+    "refused calls": "while True: calls._current.ask('open', {}).leave()",
+    "large calls": "x = {'x': 'y' * 900000}\nwhile True: calls._current.ask('open', x).leave()",
+    "calls that wait": "while True: calls.call('open')",
+}
+
+
+@attack(
+    "X14", "calls to names that it was not given are refused, and a flood of them stays its own", engines=EVERYWHERE
+)
+def call_out(trial: Trial) -> str:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    names = ["open", "eval", "fetch", "belljar", "", "..", "__class__", "x" * 100_000]
+    asked = trial.run(f"{CALLS}[said(name) for name in {names!r}]")
+    told = asked.value if isinstance(asked.value, list) else []
+    trial.expect(len(told) == len(names), f"not all names were answered: {asked.status} {asked.error}")
+    trial.expect(all("no call that this sandbox was given" in text for text in told), f"not refused: {told!r:.500}")
+    ends = []
+    for what, flood in FLOODS.items():
+        execution = trial.run(CALLS + flood, timeout=2)
+        ends.append(trial.expect_status(execution, "timeout", "crashed", "out_of_memory"))
+        trial.expect(len(execution.tool_calls) <= 1000, f"{what}: {len(execution.tool_calls)} were written down")
+        trial.expect_usable()
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10
+    trial.expect(grown < 200, f"the host grew by {grown} MB")
+    return f"{len(names)} refused; floods: {', '.join(ends)}; the host grew by {grown} MB"

@@ -139,9 +139,9 @@ def _wasm(registry: Registry) -> tuple[Engine, Installer]:
     from belljar.engines.wasm.engine import WasmEngine
     from belljar.packages.pyodide_installer import PyodideInstaller
 
-    settings = registry.settings
+    settings, builder = registry.settings, registry.builder()
     runtime = AssembledRuntime(settings)
-    installer = PyodideInstaller("wasm", settings, runtime)
+    installer = PyodideInstaller("wasm", settings, runtime, builder[1].target if builder is not None else None)
     return WasmEngine("wasm", settings, runtime, installer, registry.confinement()), installer
 
 

@@ -40,6 +40,7 @@ class Plan:
     installer: Installer
     environment: Environment
     env: dict[str, str] = field(default_factory=dict)
+    tools: tuple[str, ...] = ()
 
 
 class Host:
@@ -164,7 +165,7 @@ class Host:
         self._check_capable(engine, record.policy)
         spec = Spec(str(uuid.uuid4()), plan.environment, record.limits, record.policy, plan.env)
         process = await self.pools.process(engine, spec)
-        session = Session(record, engine, plan.installer, spec, process, shared or self.shared, guardian)
+        session = Session(record, engine, plan.installer, spec, process, shared or self.shared, guardian, plan.tools)
         if self._closed:
             await session.close()
             raise SandboxClosed("the host was closed while the sandbox started")

@@ -26,6 +26,7 @@ class Recorder:
         overflow: Overflow,
         on_event: OnEvent | None,
         on_denial: Callable[[Event], None],
+        on_call: Callable[[Event], None],
     ) -> None:
         self.execution = execution
         self._overflow = overflow
@@ -33,11 +34,15 @@ class Recorder:
         self._results_left = RESULTS_BYTES
         self._pass_on = on_event
         self._on_denial = on_denial
+        self._on_call = on_call
 
     def __call__(self, event: Event) -> None:
         """Take one event of the kernel as it happens."""
         if event["type"] == "denial":
             self._on_denial(event)
+            return
+        if event["type"] == "call":
+            self._on_call(event)
             return
         kept = self._output(event) if event["type"] in OUTPUT else self._result(event)
         if kept is not None and self._pass_on is not None:

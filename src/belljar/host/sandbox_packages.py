@@ -176,7 +176,7 @@ class SandboxPackages:
         from belljar.packages.names import distribution_of, is_possible
 
         spec = self._sandbox.spec
-        if missing.is_foregone(name, self._engine_name, await asyncio.to_thread(modules_of, spec.environment)):
+        if missing.is_foregone(name, self._installer.target, await asyncio.to_thread(modules_of, spec.environment)):
             return None
         if (reason := self._failed.reason(self._key(name))) is not None:
             self.reasons[name] = reason

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from belljar.engines import exits
@@ -16,6 +17,7 @@ from belljar.engines.base import Engine, Event, KernelExited, KernelProcess, OnE
 from belljar.errors import HostBusy, SandboxClosed, SandboxError
 from belljar.execution import Execution, State, Usage
 from belljar.host import recorder
+from belljar.host.calls import Calls
 from belljar.host.conclusion import Ending, conclude, found_files
 from belljar.host.guardian import Guardian, Unguarded
 from belljar.host.overflow import Overflow
@@ -27,6 +29,7 @@ from belljar.packages.environment import Environment
 from belljar.packages.installer import Installer
 from belljar.service.base import Reply, RunRequest
 from belljar.store.base import SandboxRecord
+from belljar.validation import check_reply
 from belljar_kernel.files import is_told
 
 _MODULE = re.compile(r"No module named '([^']{1,200})'")
@@ -47,8 +50,10 @@ class Session:
         process: KernelProcess,
         shared: Shared,
         guardian: Guardian | None = None,
+        tools: tuple[str, ...] = (),
     ) -> None:
         self.record = record
+        self.tools = tools  # the names that its code may call
         self.engine = engine
         self.spec = spec
         self.process = process
@@ -68,6 +73,8 @@ class Session:
         self._found: tuple[State, str] | None = None  # what the next Execution says of the state that it found
         self._without: str | None = None  # what a live fork does not have of its parent
         self._stop: Stop | None = None  # of the run that is on
+        self._calls: Calls | None = None  # out of the run that is on
+        self._call_ids = count(1)
         self._packages = SandboxPackages(self, installer, shared.sources, shared.failed_imports, engine.name)
 
     @property
@@ -142,15 +149,14 @@ class Session:
             return await self._packages.add(requirements)
 
     def answer_call(self, reply: Reply) -> None:
-        """Send the answer to a call of the run that is on. Between runs no call waits, and a reply is dropped."""
-        if self._stop is None:
-            return
-        message: dict[str, Any] = {"type": "reply", "call_id": reply.call_id}
-        if reply.error is None:
-            message["value"] = reply.value
-        else:
-            message["error"] = {"name": reply.error[0], "value": reply.error[1]}
-        self.process.send(message)
+        """Send the answer to a call of the run that is on. A reply that no call waits for is dropped.
+
+        Raises:
+            InvalidRequest: when it is not plain JSON data of a size that can be sent; the call waits on.
+        """
+        check_reply(reply.value, reply.error)
+        if self._calls is not None:
+            self._calls.reply(reply)
 
     async def interrupt(self) -> None:
         """Stop the code that runs now, if any; its Execution says `cancelled`."""
@@ -249,7 +255,7 @@ class Session:
 
     def forked(self, record: SandboxRecord, spec: Spec, process: KernelProcess, without: str) -> Session:
         """The session of a live fork of this one; `without` names what the fork does not have."""
-        fork = Session(record, self.engine, self.installer, spec, process, self.shared)
+        fork = Session(record, self.engine, self.installer, spec, process, self.shared, tools=self.tools)
         fork.count, fork.origin, fork._without = self.count, self.origin, without or None
         return fork
 
@@ -333,7 +339,10 @@ class Session:
         if request.args:
             question["args"] = request.args[0]
         output_bytes = int(limits.output_mb * (1 << 20))
-        recording = Recorder(execution, output_bytes, overflow, on_event, self.process.network.note_event)
+        calls = self._calls = Calls(self.tools, self._call_ids, execution, self.process.send, on_event)
+        recording = Recorder(
+            execution, output_bytes, overflow, on_event, self.process.network.note_event, self._calls.take
+        )
         before = self.process.sample()
         stop = self._stop = Stop(self.process)
         started, began = time.perf_counter(), time.time()
@@ -348,7 +357,8 @@ class Session:
         finally:
             deadline.cancel()
             await stop.settled()
-            self._stop = None
+            self._stop = self._calls = None
+            calls.end()
         execution.denials = self.process.network.take_denials()
         self._check_open()
         after = self.process.sample()

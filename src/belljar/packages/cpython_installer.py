@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from belljar.packages import base
 from belljar.packages.environment import Environment, default_python
 from belljar.packages.progress import Progress
+from belljar.packages.target import Target
 from belljar.policy import Policy
 from belljar.settings import Settings
 
@@ -22,6 +23,13 @@ class CPythonInstaller:
         self.name = name
         self.settings = settings
         self._bases: dict[Path, Environment] = {}
+
+    @cached_property
+    def target(self) -> Target:
+        """A CPython of this machine."""
+        from belljar.packages.names import on_every_python
+
+        return Target(self.name, preinstalled=on_every_python())
 
     def environment(self, policy: Policy, progress: Progress | None = None, python: str | None = None) -> Environment:
         """The base environment of a CPython, by default this process's own, or that Python alone."""
@@ -59,7 +67,7 @@ class CPythonInstaller:
         from belljar.packages.modules import modules_of
 
         modules = await asyncio.to_thread(modules_of, environment)
-        ask = partial(missing.explain, module, engine=self.name, settings=self.settings, modules=modules, policy=policy)
+        ask = partial(missing.explain, module, target=self.target, modules=modules, policy=policy)
         return await asyncio.to_thread(ask)
 
 

@@ -1,4 +1,4 @@
-"""pip as the installer of the wasm engine: it downloads wheels for Pyodide's platform; they are unpacked here."""
+"""pip as the installer for Pyodide: it downloads wheels for its platform; they are unpacked here."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from belljar.packages.bounded import Budget, run
 from belljar.packages.environment import Environment
 from belljar.packages.failure import WITHOUT_INDEX, InstallFailed
 from belljar.packages.layers import Resolution, Resolved
-from belljar.packages.names import NO_BUILD
 from belljar.packages.requirements import contradicts, has_version, name_of, versions
 from belljar.packages.stubs import write_stubs
+from belljar.packages.target import Target
 from belljar.packages.wheels import unpack
 from belljar.settings import Settings
 
@@ -34,8 +34,13 @@ class Foreign:
     """Installs for Pyodide."""
 
     settings: Settings
-    engine: str
+    target: Target
     offline: bool = False  # no index is asked
+
+    @property
+    def engine(self) -> str:
+        """The engine that it installs for."""
+        return self.target.engine
 
     def resolve(
         self, ground: Environment, wanted: Sequence[str], pinned: Sequence[str], scratch: Path, budget: Budget
@@ -79,7 +84,7 @@ class Foreign:
         places = [scratch / "stubs", *([house] if house is not None and house.is_dir() else [])]
         argv = [
             *pip.command(), "download", "--no-input", "--no-cache-dir", "--disable-pip-version-check", "--no-color",
-            "--progress-bar", "off", "--timeout", "10", "--retries", "0", "--dest", str(into), *pip.FOR_WASM,
+            "--progress-bar", "off", "--timeout", "10", "--retries", "0", "--dest", str(into), *self.target.pip_options,
             *(part for place in places for part in ("--find-links", str(place))),
             "--constraint", str(scratch / "pinned.txt"), "--requirement", str(scratch / "wanted.txt"),
         ]  # fmt: skip
@@ -114,26 +119,20 @@ class Foreign:
         """What pip's complaint amounts to; about a package that it did not get, the index is asked once more."""
         if found := _NOBODY_HAS.search(said):
             name = name_of(found[1])
-            answer = lookup.ask(name, self.engine)
+            answer = lookup.ask(name, self.target)
             if answer.kind == "usable":  # perhaps it only was, when somebody last asked
-                answer = lookup.ask(name, self.engine, anew=True)
+                answer = lookup.ask(name, self.target, anew=True)
             if answer.kind == "missing":
                 return InstallFailed("missing", f"there is no package {name!r} on the package index", name)
             if answer.kind == "unreachable":
                 return InstallFailed("unreachable", f"the package index cannot be reached: {answer.reason}")
-            if answer.kind == "no_build" or name in NO_BUILD:
-                why = f": {NO_BUILD[name]}" if name in NO_BUILD else ""
+            if answer.kind == "no_build" or name in self.target.no_build:
                 needed = "" if name in {name_of(text) for text in wanted} else ", which it needs,"
-                return InstallFailed(
-                    "no_build", f"{name!r}{needed} has no build for the wasm engine{why}; use engine='native'", name
-                )
+                return InstallFailed("no_build", f"{name!r}{needed} {self._lacking(name)}", name)
             return InstallFailed("conflict", f"no version of {name!r} fits; {pip.complaint(said)}")
         if "ResolutionImpossible" in said or "conflicting dependencies" in said:
-            if known := [name for name in map(name_of, wanted) if name in NO_BUILD]:
-                return InstallFailed(
-                    "no_build",
-                    f"{known[0]!r} has no build for the wasm engine: {NO_BUILD[known[0]]}; use engine='native'",
-                )
+            if known := [name for name in map(name_of, wanted) if name in self.target.no_build]:
+                return InstallFailed("no_build", f"{known[0]!r} {self._lacking(known[0])}")
             told = pip.complaint(said).partition("; ResolutionImpossible")[0]
             return InstallFailed("conflict", _LINE.sub(lambda line: wanted[int(line[1]) - 1], told))
         if "only names are followed" in said:
@@ -143,6 +142,10 @@ class Foreign:
         if "HASHES" in said or "do not match the hashes" in said:
             return InstallFailed("refused", f"what the index gave is not what it had announced: {pip.complaint(said)}")
         return InstallFailed("unknown", pip.complaint(said))
+
+    def _lacking(self, name: str) -> str:
+        fuller = self.target.fuller
+        return self.target.lacks(name) + (f"; use engine={fuller.engine!r}" if fuller else "")
 
 
 def _wheels(folder: Path) -> list[tuple[Path, Resolved]]:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from belljar.packages.environment import Environment
 from belljar.packages.progress import Progress
+from belljar.packages.target import Target
 from belljar.policy import Policy
 
 
@@ -14,6 +15,10 @@ class Installer(Protocol):
     """Makes environments for one engine. The registry chooses it together with the engine."""
 
     name: str  # of the engine that its environments are for
+
+    @property
+    def target(self) -> Target:
+        """What it chooses packages for."""
 
     def environment(self, policy: Policy, progress: Progress | None = None, python: str | None = None) -> Environment:
         """What a sandbox with this policy imports from; prepared first when it must be, which takes long. Blocks.

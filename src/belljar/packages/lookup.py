@@ -16,6 +16,7 @@ from typing import Literal
 
 from belljar.errors import PackageError
 from belljar.packages import pip
+from belljar.packages.target import Target
 
 LONGEST_S = 8.0
 SILENCE_S = 60.0
@@ -37,28 +38,28 @@ _last_silence, _silent_until = Answer("unreachable"), 0.0
 _one_at_a_time = threading.Lock()
 
 
-def ask(distribution: str, engine: str, anew: bool = False) -> Answer:
+def ask(distribution: str, target: Target, anew: bool = False) -> Answer:
     """Ask the index, or remember unless it is to be asked anew; from any thread, for at most a few seconds."""
     if not NAME.fullmatch(distribution):
         return Answer("missing", "that is no name for a package")
     if anew:
-        _known.pop((distribution, engine), None)
-    if found := _known.get((distribution, engine)):
+        _known.pop((distribution, target.engine), None)
+    if found := _known.get((distribution, target.engine)):
         return found
     if silent := silence():
         return silent
     if not _one_at_a_time.acquire(timeout=LONGEST_S):
         return Answer("unreachable", "other questions to it are still waiting")
     try:
-        if found := _known.get((distribution, engine)):
+        if found := _known.get((distribution, target.engine)):
             return found
-        answer = _ask(distribution, engine)
+        answer = _ask(distribution, target)
         if answer.kind == "unreachable":
             note_silence(answer.reason)
         else:
             if len(_known) >= MOST_REMEMBERED:
                 _known.clear()
-            _known[distribution, engine] = answer
+            _known[distribution, target.engine] = answer
         return answer
     finally:
         _one_at_a_time.release()
@@ -82,10 +83,10 @@ def forget() -> None:
     _silent_until = 0.0
 
 
-def _ask(distribution: str, engine: str) -> Answer:
+def _ask(distribution: str, target: Target) -> Answer:
     with tempfile.TemporaryDirectory(prefix="belljar-lookup-") as scratch:
         try:
-            said = _pip_says(distribution, engine, Path(scratch))
+            said = _pip_says(distribution, target, Path(scratch))
         except PackageError as error:
             return Answer("unreachable", str(error))
         except subprocess.TimeoutExpired:
@@ -93,11 +94,10 @@ def _ask(distribution: str, engine: str) -> Answer:
     return understood(said)
 
 
-def _pip_says(distribution: str, engine: str, scratch: Path) -> str:
-    options = pip.FOR_WASM if engine == "wasm" else ("--only-binary", ":all:")
+def _pip_says(distribution: str, target: Target, scratch: Path) -> str:
     argv = [
         *pip.command(), "index", "versions", "-vv", "--no-input", "--no-cache-dir", "--disable-pip-version-check",
-        "--no-color", "--timeout", "4", "--retries", "0", *options, "--", distribution,
+        "--no-color", "--timeout", "4", "--retries", "0", *target.pip_options, "--", distribution,
     ]  # fmt: skip
     log = scratch / "pip.log"
     with open(log, "wb") as file:

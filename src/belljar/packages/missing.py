@@ -9,61 +9,51 @@ import difflib
 import re
 from collections.abc import Mapping
 
-from belljar.packages import lookup, pins
+from belljar.packages import lookup
 from belljar.packages.modules import STANDARD
-from belljar.packages.names import NO_BUILD, WELL_KNOWN, distribution_of, is_possible, is_preinstalled_natively, normal
-from belljar.packages.pyodide import known_modules
+from belljar.packages.names import WELL_KNOWN, distribution_of, is_possible, normal
+from belljar.packages.target import Target
 from belljar.policy import Policy
-from belljar.settings import Settings
 
 MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}(?:\.[A-Za-z_][A-Za-z0-9_]{0,99}){0,20}")
 NO_NAME = "That is not a name that a package could have."
 CLOSE = 0.8
 
 
-def explain(
-    module: str, *, engine: str, settings: Settings, modules: Mapping[str, str] | None = None,
-    policy: Policy | None = None,
-) -> str:  # fmt: skip
+def explain(module: str, *, target: Target, modules: Mapping[str, str], policy: Policy | None = None) -> str:
     """One or two sentences about an import of `module` that failed with ModuleNotFoundError.
 
-    `modules` maps the import names that the sandbox has to distributions; by default those of the prepared set. Takes a
-    second or some, when the index has to be asked; may be called from any thread.
+    `modules` maps the import names that the sandbox has to distributions. Takes a second or some, when the index has to
+    be asked; may be called from any thread.
     """
     if not MODULE.fullmatch(module):
         return NO_NAME
-    has = known_modules(settings.cache_dir) if modules is None else modules
     top, _, rest = module.partition(".")
-    if rest and (top in has or top in STANDARD):
-        return f"{_owner(top, has)} has no submodule {rest!r}."
+    if rest and (top in modules or top in STANDARD):
+        return f"{_owner(top, modules)} has no submodule {rest!r}."
     if top in STANDARD:
-        return (
-            f"{top!r} is part of Python's standard library, but the {engine} engine has none. {_native(engine)}".strip()
-        )
+        advice = f" Use engine={target.fuller.engine!r} for it." if target.fuller else ""
+        return f"{top!r} is part of Python's standard library, but the {target.engine} engine has none.{advice}"
     return (
-        _known_elsewhere(top, has)
-        or _left_out(top, engine)
-        or _no_build(top, engine)
-        or _typo(top, has)
+        _known_elsewhere(top, modules)
+        or _left_out(top, target)
+        or _no_build(top, target)
+        or _typo(top, modules)
         or _by_the_policy(top, policy or Policy())
-        or _by_the_index(top, engine)
+        or _by_the_index(top, target)
     )
 
 
-def is_foregone(top: str, engine: str, modules: Mapping[str, str]) -> bool:
+def is_foregone(top: str, target: Target, modules: Mapping[str, str]) -> bool:
     """Whether there is no point in looking for a package of that import name, or no sense: it looks like a typo."""
     if top in STANDARD:
         return True
-    return bool(_known_elsewhere(top, modules) or _no_build(top, engine) or _typo(top, modules))
+    return bool(_known_elsewhere(top, modules) or _no_build(top, target) or _typo(top, modules))
 
 
 def _owner(top: str, has: Mapping[str, str]) -> str:
     distribution = has.get(top, top)
     return f"{top!r} (of {distribution})" if normal(top) != distribution else f"{top!r}"
-
-
-def _native(engine: str) -> str:
-    return "" if engine == "native" else "Use engine='native' for it."
 
 
 def _known_elsewhere(top: str, has: Mapping[str, str]) -> str | None:
@@ -72,29 +62,26 @@ def _known_elsewhere(top: str, has: Mapping[str, str]) -> str | None:
     return f"{top!r} is installed, but is imported as {imports[0]!r}." if imports else None
 
 
-def _left_out(top: str, engine: str) -> str | None:
+def _left_out(top: str, target: Target) -> str | None:
     """It is preinstalled, and this sandbox was made without."""
     distribution = distribution_of(top)
-    set_of_wasm = {pin.requirement.partition("==")[0] for pin in pins.load().wheels}
-    if distribution in set_of_wasm if engine == "wasm" else is_preinstalled_natively(distribution):
+    if distribution in target.preinstalled:
         return f"The package {distribution!r} is preinstalled, but this sandbox was made without (packages='none')."
     return None
 
 
-def _no_build(top: str, engine: str) -> str | None:
+def _no_build(top: str, target: Target) -> str | None:
     distribution = distribution_of(top)
-    if engine != "wasm" or distribution not in NO_BUILD:
-        return None
-    return _no_build_sentence(distribution, f": {NO_BUILD[distribution]}")
+    return _no_build_sentence(distribution, target) if distribution in target.no_build else None
 
 
-def _no_build_sentence(distribution: str, why: str) -> str:
-    if is_preinstalled_natively(distribution):
-        return f"The package {distribution!r} has no build for the wasm engine{why}. Use engine='native', which has it."
-    return (
-        f"The package {distribution!r} has no build for the wasm engine{why}."
-        f" Use engine='native', which can install it: packages=[{distribution!r}]."
-    )
+def _no_build_sentence(distribution: str, target: Target) -> str:
+    fuller, advice = target.fuller, ""
+    if fuller is not None and distribution in fuller.preinstalled:
+        advice = f" Use engine={fuller.engine!r}, which has it."
+    elif fuller is not None:
+        advice = f" Use engine={fuller.engine!r}, which can install it: packages=[{distribution!r}]."
+    return f"The package {distribution!r} {target.lacks(distribution)}.{advice}"
 
 
 def _typo(top: str, has: Mapping[str, str]) -> str | None:
@@ -124,16 +111,16 @@ def _by_the_policy(top: str, policy: Policy) -> str | None:
     return None
 
 
-def _by_the_index(top: str, engine: str) -> str:
+def _by_the_index(top: str, target: Target) -> str:
     distribution = distribution_of(top)
     if not is_possible(distribution):
         return NO_NAME
-    answer = lookup.ask(distribution, engine)
+    answer = lookup.ask(distribution, target)
     match answer.kind:
         case "missing":
             return f"There is no package {distribution!r} on the package index."
-        case "no_build" if engine == "wasm":
-            return _no_build_sentence(distribution, "")
+        case "no_build" if target.fuller is not None:
+            return _no_build_sentence(distribution, target)
         case "no_build":
             return f"The package {distribution!r} has no wheel for this machine's Python, and nothing is built."
         case "usable":

@@ -40,7 +40,7 @@ WELL_KNOWN = frozenset(
     | DISTRIBUTIONS.keys()
 )  # fmt: skip
 
-# Distributions that cannot be had for the wasm engine from a package index, and why.
+# Distributions that a package index has no build of for WebAssembly, and why.
 NO_BUILD = {
     "flask": "it needs markupsafe, which has compiled parts",
     "jinja2": "it needs markupsafe, which has compiled parts",
@@ -72,6 +72,6 @@ def is_possible(distribution: str) -> bool:
     return re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", distribution) is not None
 
 
-def is_preinstalled_natively(distribution: str) -> bool:
-    """Whether every native sandbox has it, whatever its Python."""
-    return distribution in {normal(name) for name in PREINSTALLED if ";" not in name}
+def on_every_python() -> frozenset[str]:
+    """What the base set has on every CPython."""
+    return frozenset(normal(name) for name in PREINSTALLED if ";" not in name)

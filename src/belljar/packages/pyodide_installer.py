@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Protocol
 
 from belljar.errors import InvalidRequest
-from belljar.packages import missing, pyodide
+from belljar.packages import missing, pins, pip, pyodide
 from belljar.packages.bounded import Budget
 from belljar.packages.environment import Environment, default_python
 from belljar.packages.modules import modules_of_layer
 from belljar.packages.progress import Progress, in_silence
+from belljar.packages.target import Target
 from belljar.policy import Policy
 from belljar.settings import Settings
 from belljar_kernel.protocol import WASM_PYTHON
@@ -40,20 +41,29 @@ class Runtimes(Protocol):
 class PyodideInstaller:
     """Prepares environments for an engine whose sandboxes run CPython as WebAssembly."""
 
-    def __init__(self, name: str, settings: Settings, runtimes: Runtimes) -> None:
+    def __init__(self, name: str, settings: Settings, runtimes: Runtimes, fuller: Target | None = None) -> None:
         self.name = name
+        self._fuller = fuller  # of an engine that has more builds
         self.settings = settings
         self._runtimes = runtimes
         self._packages: pyodide.PyodideSet | None = None
         self._explaining = ThreadPoolExecutor(1, "belljar-explain")  # one at a time: each may be a process of its own
         self._explanations = 0
 
+    @cached_property
+    def target(self) -> Target:
+        """Python as WebAssembly."""
+        from belljar.packages.names import NO_BUILD
+
+        preinstalled = frozenset(pin.requirement.partition("==")[0] for pin in pins.load().wheels)
+        return Target(self.name, pip.FOR_WASM, preinstalled, NO_BUILD, self._fuller)
+
     def environment(self, policy: Policy, progress: Progress | None = None, python: str | None = None) -> Environment:
         """What a sandbox with this policy runs on; fetched and assembled first when it must be. Blocks."""
         if python is not None and python.removeprefix("python") not in ("3", WASM_PYTHON):
+            advice = f"use engine={self._fuller.engine!r}" if self._fuller else "leave it out"
             raise InvalidRequest(
-                f"the {self.name} engine has Python {WASM_PYTHON} and no other, so python={python!r} cannot be;"
-                " use engine='native'"
+                f"the {self.name} engine has Python {WASM_PYTHON} and no other, not {python!r}; {advice}"
             )
         digest = self._runtimes.digest(progress or in_silence)
         if policy.packages == "none":
@@ -74,7 +84,7 @@ class PyodideInstaller:
 
         longest, megabytes = self.settings.install_timeout_s, min(self.settings.install_mb, LAYER_MB)
         budget = Budget.of(longest if seconds is None else min(seconds, longest), megabytes * 1_000_000)
-        client = foreign.Foreign(self.settings, self.name, offline=offline)
+        client = foreign.Foreign(self.settings, self.target, offline=offline)
         finish = partial(self._runtimes.pack, budget=budget)
         return layers.extend(environment, requirements, client, self.settings, budget, finish)
 
@@ -86,7 +96,7 @@ class PyodideInstaller:
             return f"it is not preinstalled (`belljar packages list --engine {self.name}`)"
         self._explanations += 1
         modules = pyodide.known_modules(self.settings.cache_dir) | modules_of_layer(environment)
-        ask = partial(missing.explain, module, engine=self.name, settings=self.settings, modules=modules, policy=policy)
+        ask = partial(missing.explain, module, target=self.target, modules=modules, policy=policy)
         try:
             return await asyncio.get_running_loop().run_in_executor(self._explaining, ask)
         finally:

@@ -30,6 +30,7 @@ class SandboxRequest:
     """What a new sandbox is to be. None stands for the default or, in `restore`, for what the checkpoint says.
 
     `id` is a fresh UUID of the caller's choice. A `create` that is sent again with it makes no second sandbox.
+    `tools` are the names that code inside may call. They are not stored: a durable sandbox has none after a wake.
     """
 
     engine: str | None = None
@@ -42,6 +43,7 @@ class SandboxRequest:
     durable: bool = False
     name: str | None = None
     id: str | None = None
+    tools: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,11 @@ class Service(Protocol):
         """
 
     async def answer_call(self, owner: str, id: str, reply: Reply) -> None:
-        """Answer a `call` event of the run that is on. A reply that no call waits for is dropped."""
+        """Answer a `call` event of the run that is on. A reply that no call waits for is dropped.
+
+        Raises:
+            InvalidRequest: when it is not plain JSON data of at most 1 MiB; the call waits on.
+        """
 
     async def interrupt(self, owner: str, id: str) -> None:
         """Stop the code that runs now, if any; its Execution says `cancelled`."""

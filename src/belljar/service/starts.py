@@ -18,7 +18,14 @@ from belljar.limits import BOUNDS, Limits
 from belljar.policy import Policy
 from belljar.service.base import SandboxRequest
 from belljar.store.base import SandboxRecord
-from belljar.validation import check_environment, check_id, check_name, checked_policy, checked_requirements
+from belljar.validation import (
+    check_environment,
+    check_id,
+    check_name,
+    check_tools,
+    checked_policy,
+    checked_requirements,
+)
 
 if TYPE_CHECKING:  # few hosts have durable sandboxes: the others do not wait for these imports
     from belljar.durable.autosave import Autosaver
@@ -52,10 +59,10 @@ class Starts:
                 return there
             self.host.check_not_closed(owner, record.id)
             if not request.durable:
-                return await self._made(record, record.packages, None, env, request.files)
+                return await self._made(record, record.packages, None, env, request)
 
             async def make(record: SandboxRecord, packages: Sequence[str], saver: Autosaver) -> Session:
-                return await self._made(record, packages, saver, env, request.files)
+                return await self._made(record, packages, saver, env, request)
 
             session = await (await self.durability()).create(record, make) or await self.wake(owner, record.id, env)
             self.environments[owner, session.id] = env
@@ -96,14 +103,14 @@ class Starts:
         packages: Sequence[str],
         saver: Autosaver | None,
         env: Mapping[str, str],
-        files: Mapping[str, bytes] | None = None,
+        request: SandboxRequest | None = None,
     ) -> Session:
-        registry = self.host.registry
+        registry, tools = self.host.registry, check_tools(request.tools) if request else ()
         engine, installer = await registry.choose(record.engine), registry.installer(record.engine)
         environment = await self.host.environment(installer, record.policy, record.python, packages)
-        session = await self.host.admit(record, Plan(engine, installer, environment, dict(env)), saver)
+        session = await self.host.admit(record, Plan(engine, installer, environment, dict(env), tools), saver)
         try:
-            for path, data in (files or {}).items():
+            for path, data in (request.files if request else {}).items():
                 await session.workspace.write(path, data)
         except BaseException:
             await self.host.discard(session)

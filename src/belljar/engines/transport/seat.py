@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from belljar.egress.network import Network
 from belljar.engines import exits
@@ -16,28 +16,31 @@ from belljar.engines.transport.exchange import Exchange
 from belljar.errors import FileError, SandboxClosed, StartFailed
 from belljar.packages.environment import Environment
 
-START_TIMEOUT_S = 60
-ASK_TIMEOUT_S = 8  # about files
+START_TIMEOUT_S = 60.0
+ASK_TIMEOUT_S = 8.0  # about files
+
+E = TypeVar("E", bound=Exchange)
 
 
-class Seat:
-    """What a `KernelProcess` does alike whatever its walls are, for engines whose kernels answer for the files.
+class Seat(Generic[E]):
+    """What a `KernelProcess` does alike whatever its walls are, for engines whose inside answers for the files.
 
     An engine adds `bring_up`, `interrupt`, `kill`, `exit_facts`, `tear_down`, `sample` and `memory_bytes`.
     """
 
-    degraded: tuple[str, ...] = ()
+    start_timeout_s = START_TIMEOUT_S
 
-    def __init__(self, spec: Spec, variables: Mapping[str, str]) -> None:
+    def __init__(self, spec: Spec, variables: Mapping[str, str], network: Network | None = None) -> None:
         self.spec = spec
         self.variables = variables  # that every sandbox of this kind starts with
-        self.network = Network(spec.policy.network)
+        self.network = network or Network(spec.policy.network)
         self.workspace = KernelWorkspace(self._ask)
-        self.kernel: Exchange | None = None
-        self._turn = asyncio.Lock()
+        self.kernel: E | None = None
+        self.are_files_kept = True
+        self.closing: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()  # taken before `_starting`, where both are
         self._starting = asyncio.Lock()
         self._is_spare = False  # the kernel was brought up for the sake of the files; it counts only after restart()
-        self._closing: asyncio.Task[None] | None = None
 
     async def bring_up(self) -> None:
         """End the kernel that is there, if any, and have another one in `kernel` that has said hello.
@@ -59,16 +62,22 @@ class Seat:
         """Leave nothing behind, after the last kernel was killed."""
         raise NotImplementedError
 
+    async def known_of(self, request: dict[str, Any]) -> Event | None:
+        """The answer to a Request about files that needs no kernel, while there is none."""
+        del request
+        return None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a kernel, also one that only answers about files."""
+        return self.closing is None and self.kernel is not None and not self.kernel.ended.done()
+
     @property
     def alive(self) -> bool:
         """Whether a kernel is there to take Requests."""
-        return self._is_up and not self._is_spare
+        return self.is_up and not self._is_spare
 
-    @property
-    def _is_up(self) -> bool:
-        return self._closing is None and self.kernel is not None and not self.kernel.ended.done()
-
-    async def start(self) -> None:
+    async def start(self, rehearsals: int = 0) -> None:
         """Bring up the first kernel and configure it; nothing is left behind when that fails.
 
         Raises:
@@ -77,10 +86,22 @@ class Seat:
         try:
             async with self._turn, self._starting:
                 await self._bring_up()
-                await self._configure()
+                await self._configure(rehearsals)
+            if self.spec.policy.network:  # a mistake in the list is the caller's to know, before anything runs
+                await self.network.egress()
         except BaseException:
             await self.close()
             raise
+
+    async def configure(self) -> None:
+        """Have the kernel take the spec as it is now.
+
+        Raises:
+            StartFailed: when it ended meanwhile.
+        """
+        async with self._turn:
+            await self._answered()
+            await self._configure()
 
     async def request(self, request: dict[str, Any], on_event: OnEvent) -> Event:
         """Send one Request and see it through."""
@@ -88,7 +109,7 @@ class Seat:
             await self._answered()
             if not self.alive:
                 raise KernelExited(await self.exit_facts())
-            return await self._exchange(request, on_event)
+            return await self.exchange(request, on_event)
 
     def send(self, message: dict[str, Any]) -> None:
         """Send a message that has no answer."""
@@ -101,25 +122,42 @@ class Seat:
             await self._answered()
 
     async def restart(self) -> bool:
-        """A fresh kernel in the same workspace, which outlives every kernel."""
+        """A fresh kernel with the files of the last; False when they are lost."""
         async with self._turn, self._starting:
-            if not (self._is_spare and self._is_up):
+            if not (self._is_spare and self.is_up):
                 await self._bring_up()
             self._is_spare = False
             await self._configure()
-            return True
+            return self.are_files_kept
 
     async def provide(self, environment: Environment) -> None:
-        """Import from this environment after the next restart; only an engine with layers can show more than that."""
+        """Have the kernel show another environment, now and after a restart."""
+        async with self._turn:
+            await self._answered()
+            if self.is_up:
+                await self.show(environment)
+            self.spec = replace(self.spec, environment=environment)
+
+    async def show(self, environment: Environment) -> None:
+        """Show the packages of a layer to the kernel that is there. The caller has the turn.
+
+        Raises:
+            StartFailed: when they cannot be shown.
+        """
         if environment.layer is not None:
             raise StartFailed("this engine cannot show added packages to a sandbox that is there")
-        self.spec = replace(self.spec, environment=environment)
+
+    async def exchange(self, request: dict[str, Any], on_event: OnEvent = ignore) -> Event:
+        """Send a Request to the kernel that is there, whatever it is there for. The caller has the turn."""
+        if self.kernel is None:
+            raise SandboxClosed("this sandbox was closed; make a new one")
+        return await self.kernel.request(request, on_event, self._end_kernel)
 
     async def close(self) -> None:
-        """End everything and leave nothing behind, even when nobody waits for it any more."""
-        if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_task(self._close())
-        await asyncio.shield(self._closing)
+        """End everything and leave nothing behind, whatever becomes of the caller."""
+        if self.closing is None:
+            self.closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self.closing)
 
     async def _close(self) -> None:
         try:
@@ -131,19 +169,20 @@ class Seat:
             await self.network.close()
 
     async def _bring_up(self) -> None:
-        if self._closing is not None:
+        if self.closing is not None:
             raise SandboxClosed("this sandbox was closed; make a new one")
+        limit = self.start_timeout_s
         try:
-            async with asyncio.timeout(START_TIMEOUT_S):
+            async with asyncio.timeout(limit):
                 await self.bring_up()
         except TimeoutError:
-            raise StartFailed(f"the sandbox was not up after {START_TIMEOUT_S} s; is the machine overloaded?") from None
+            raise StartFailed(f"the sandbox was not up after {limit:g} s; is the machine overloaded?") from None
         except OSError as failure:
             raise StartFailed(f"the sandbox could not be started: {failure}") from failure
 
-    async def _configure(self) -> None:
+    async def _configure(self, rehearsals: int = 0) -> None:
         try:
-            await self._exchange(configuration(self.spec, self.variables), ignore)
+            await self.exchange(configuration(self.spec, self.variables, rehearsals))
         except KernelExited as ended:
             raise exits.in_set_up(ended.exit, self.spec.limits) from None
 
@@ -152,12 +191,14 @@ class Seat:
         async with self._turn:
             await self._answered()
             async with self._starting:
-                if not self._is_up:
-                    await self._bring_up()
+                if not self.is_up:
+                    if (known := await self.known_of(request)) is not None:
+                        return known
                     self._is_spare = True
+                    await self._bring_up()
             try:
                 async with asyncio.timeout(ASK_TIMEOUT_S):
-                    return await self._exchange(request, ignore)
+                    return await self.exchange(request)
             except TimeoutError:
                 await self.kill()
                 raise FileError("the sandbox did not answer about its files, and its Python was ended") from None
@@ -165,11 +206,6 @@ class Seat:
     async def _answered(self) -> None:
         if self.kernel is not None:
             await self.kernel.idle()
-
-    async def _exchange(self, request: dict[str, Any], on_event: OnEvent) -> Event:
-        if self.kernel is None:
-            raise SandboxClosed("this sandbox was closed; make a new one")
-        return await self.kernel.request(request, on_event, self._end_kernel)
 
     async def _end_kernel(self) -> Exit:
         """End what a kernel that gave no answer left running, itself when it broke the protocol; how it ended."""

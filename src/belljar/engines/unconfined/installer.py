@@ -10,6 +10,7 @@ from pathlib import Path
 from belljar.errors import InvalidRequest, PackageError
 from belljar.packages.environment import Environment, default_python
 from belljar.packages.progress import Progress
+from belljar.packages.target import Target
 from belljar.policy import Policy
 from belljar.settings import Settings
 
@@ -19,6 +20,7 @@ class CurrentPython:
 
     def __init__(self, name: str, settings: Settings, science: bool = False) -> None:
         self.name = name
+        self.target = Target(name)
         self._settings = settings
         self._science = science
 

@@ -38,7 +38,7 @@ serve(int(fd), prepare(workspace))
 """
 
 
-class UnconfinedProcess(Seat):
+class UnconfinedProcess(Seat[Link]):
     """A sandbox of the unconfined engine."""
 
     def __init__(self, spec: Spec, degraded: tuple[str, ...]) -> None:
@@ -49,14 +49,13 @@ class UnconfinedProcess(Seat):
         super().__init__(spec, {**variables, "PYTHONDONTWRITEBYTECODE": "1"})
         self.degraded = degraded
         self.on_closed: Callable[[], object] = lambda: None
-        self._link: Link | None = None
         self._child: Child | None = None
         self._before = Sample()  # what kernels that were replaced had used
 
     @property
-    def alive(self) -> bool:
-        """Whether a kernel is there to take Requests."""
-        return super().alive and self._child is not None and not self._child.has_ended
+    def is_up(self) -> bool:
+        """Whether there is a kernel, also when the loop does not know yet that it has ended."""
+        return super().is_up and self._child is not None and not self._child.has_ended
 
     async def bring_up(self) -> None:
         """Start Python with the kernel in it."""
@@ -66,7 +65,7 @@ class UnconfinedProcess(Seat):
             (self.folder / name).mkdir(exist_ok=True)
             (self.folder / name).chmod(0o755)  # whatever the last kernel made of it
         with contextlib.ExitStack() as theirs:
-            link = self.kernel = self._link = Link.make(theirs)
+            link = self.kernel = Link.make(theirs)
             channel, *streams = link.theirs
             child = self._child = Child.start(
                 [*self._command(), str(channel), str(self.folder / "workspace"), *self._sources()],
@@ -113,8 +112,8 @@ class UnconfinedProcess(Seat):
 
     def _let_go(self) -> None:
         self._before, self._child = self.sample(), None
-        if self._link is not None:
-            self._link.close()
+        if self.kernel is not None:
+            self.kernel.close()
 
     def _command(self) -> list[str]:
         return [str(self.spec.environment.python), "-I", "-c", BOOT]

@@ -4,119 +4,124 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
-import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from belljar.engines.base import Event
 from belljar.engines.transport.frames import BrokenProtocol
-from belljar.engines.wasm.runner import Runner
+from belljar.engines.wasm.replies import Replies
 from belljar.errors import SandboxError
+from belljar_kernel.protocol import FETCH_PIECE_BYTES
 
 if TYPE_CHECKING:
     from belljar.egress.server import Egress
 
+Args = dict[str, Any]
 WayOut = Callable[[], Awaitable["Egress"]]
 
-FETCH_EVENTS = frozenset({"fetch", "fetch_body", "fetch_taken", "fetch_close"})
 MOST_OPEN = 1024  # that the egress has not refused yet: it counts connections, and allows fewer
-PIECE_BYTES = 128 << 10
-WINDOW_BYTES = 512 << 10  # of a body, on their way: each side sends no more before the other has taken some
+WINDOW_BYTES = 512 << 10  # of a body that waits here, in either direction
 LEAST_BYTES = 1 << 10  # that a piece counts for, however small it is
-MOST_UNSENT = 48 << 20  # to a process that does not read
 MOST_REDIRECTS = 20
 LONGEST_URL, LONGEST_METHOD, MOST_HEADERS, HEADERS_BYTES = 32 << 10, 32, 256, 64 << 10
 STALLED_S = 60  # a response that nobody reads is given up
-HIGHEST = (1 << 32) - 1
-
-_MAIL = struct.Struct(">IcI")  # the length of a frame, and in it the kind and the number of the fetch
-CONNECTED, HEAD, DATA, END, FAILED, TAKEN = b"C", b"H", b"D", b"E", b"F", b"T"
 
 
 class Fetches:
-    """All of one Python, which `runner` leads to. It is given up when it reads nothing of what it asked for."""
+    """All of one Python. The number of a fetch is that of the call which opened it."""
 
-    def __init__(self, way_out: Callable[[], WayOut | None], runner: Runner, give_up: Callable[[str], None]) -> None:
+    def __init__(self, way_out: Callable[[], WayOut | None], replies: Replies) -> None:
         self._way_out = way_out
-        self._runner = runner
-        self._give_up = give_up
+        self._replies = replies
         self._open: dict[int, _Fetch] = {}
         self._is_ended = False
 
-    def take(self, event: Event) -> None:
-        """One Event about a fetch.
+    def take(self, step: str, call_id: int, args: Args) -> None:
+        """One call about a fetch.
 
         Raises:
-            BrokenProtocol: when no kernel of ours would send it.
+            BrokenProtocol: when no kernel of ours would make it.
         """
-        number = event.get("fetch")
-        if type(number) is not int or not 0 < number <= HIGHEST:
-            raise BrokenProtocol("a fetch without a number")
-        if event["type"] == "fetch":
-            if not self._is_ended:
-                self._begin(number, event)
-        elif fetch := self._open.get(number):  # else it has failed, and inside that is not known yet
-            fetch.take(event)
+        if self._is_ended:
+            return
+        if step == "open":
+            self._begin(call_id, args)
+            return
+        fetch = self._open.get(args["fetch"])
+        if step == "close":
+            if fetch is not None:
+                self._leave(fetch)
+        elif fetch is None:
+            self._replies.fail(call_id, "closed", "this request is over")
+        else:
+            fetch.take(step, call_id, args)
 
     def end(self) -> None:
         """Leave everything: the Python is gone."""
         self._is_ended = True
-        for fetch in self._open.values():
-            fetch.task.cancel()
+        for fetch in [*self._open.values()]:
+            self._leave(fetch)
 
-    def _begin(self, number: int, event: Event) -> None:
-        if number in self._open:
+    def _begin(self, call_id: int, args: Args) -> None:
+        if call_id in self._open:
             raise BrokenProtocol("two fetches with one number")
         way_out = self._way_out()
         if way_out is None:
             raise BrokenProtocol("a fetch before there is code that could ask for it")
-        fetch = _Fetch(event, lambda kind, data: self._send(number, kind, data))
+        fetch = _Fetch(call_id, args, self._replies, lambda: self._open.pop(call_id, None))
         if len(self._open) >= MOST_OPEN:
-            return fetch.fail("unreachable", f"{fetch.url[:300]} was not asked for: make fewer requests at once")
-        self._open[number] = fetch
-        fetch.task = asyncio.get_running_loop().create_task(fetch.run(way_out))
-        fetch.task.add_done_callback(lambda _: self._open.pop(number, None))
-        return None
-
-    def _send(self, number: int, kind: bytes, data: bytes) -> None:
-        if self._is_ended:
+            self._open = {number: each for number, each in self._open.items() if not each.has_failed}
+        if len(self._open) >= MOST_OPEN:
+            message = f"{fetch.url[:300]} was not asked for: make fewer requests at once"
+            self._replies.fail(call_id, "unreachable", message)
             return
-        self._runner.write(_MAIL.pack(5 + len(data), kind, number) + data)
-        if self._runner.unsent() > MOST_UNSENT:
-            self._give_up("the kernel broke the protocol: it asks and does not listen")
+        self._open[call_id] = fetch
+        fetch.task = asyncio.get_running_loop().create_task(fetch.run(way_out))
+
+    def _leave(self, fetch: _Fetch) -> None:
+        self._open.pop(fetch.number, None)
+        fetch.task.cancel()
 
 
 class _Fetch:
-    """One request, its body on the way up, and its response on the way down."""
+    """One request, its body on the way up, and its response on the way down. A step is replied to when it is done."""
 
     task: asyncio.Task[None]
 
-    def __init__(self, event: Event, send: Callable[[bytes, bytes], None]) -> None:
-        self.method, self.url = _text(event, "method", LONGEST_METHOD), _text(event, "url", LONGEST_URL)
-        self.headers = _headers(event.get("headers"))
-        self.redirects = _number(event, "redirects", 0, MOST_REDIRECTS)
-        length = event.get("length")
-        self.length = None if length is None else _number(event, "length", -1, 1 << 53)
-        self._send = send
-        self._on_the_way = 0
+    def __init__(self, number: int, args: Args, replies: Replies, on_end: Callable[[], object]) -> None:
+        self.number = number
+        self.method, self.url = _text(args, "method", LONGEST_METHOD), _text(args, "url", LONGEST_URL)
+        self.headers = _headers(args["headers"])
+        self.redirects = _number(args, "redirects", 0, MOST_REDIRECTS)
+        self.length = None if args.get("length") is None else _number(args, "length", -1, 1 << 53)
+        self._replies = replies
+        self._on_end = on_end  # all of the response was taken
+        self._asked = {"open": number}  # the calls that wait for a reply, by their step
+        self._is_connected = False
+        self._head: dict[str, Any] | None = None
+        self._failure: tuple[str, str] | None = None
+        self._read = bytearray()
+        self._is_read = False  # to the end
         self._has_room = asyncio.Event()
         self._body: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._body_waiting = 0
-        self._is_whole = length is None
+        self._is_whole = self.length is None
 
-    def take(self, event: Event) -> None:
-        """More of its body, or what became of the response inside."""
-        if event["type"] == "fetch_close":
-            self.task.cancel()
-        elif event["type"] == "fetch_taken":
-            self._on_the_way -= _number(event, "count", 1, self._on_the_way)
-            self._has_room.set()
-        else:
-            self._take_body(event)
+    @property
+    def has_failed(self) -> bool:
+        """Whether it came to nothing."""
+        return self._failure is not None
+
+    def take(self, step: str, call_id: int, args: Args) -> None:
+        """One more step."""
+        if step in self._asked:
+            raise BrokenProtocol(f"a {step} of a fetch before the last one was done")
+        if step == "write":
+            self._take_body(args)
+        self._asked[step] = call_id
+        self._reply()
 
     async def run(self, way_out: WayOut) -> None:
-        """Make the request and pass the response on, as fast as it is taken."""
+        """Make the request, and have the response ready as fast as it is taken."""
         from belljar.egress.refusals import Refused, Unreachable, Untrusted
 
         try:
@@ -125,50 +130,83 @@ class _Fetch:
             response = await egress.fetch(
                 self.method, self.url, self.headers, body, redirects=self.redirects,
                 length=self.length if self.length is not None and self.length >= 0 else None,
-                on_connect=lambda: self._send(CONNECTED, b""),
+                on_connect=self._connected,
             )  # fmt: skip
             async with response, asyncio.timeout(None) as patience:
-                head = {"status": response.status, "reason": response.reason, "url": response.url}
-                self._send(HEAD, json.dumps({**head, "headers": response.headers}).encode("ascii"))
+                self._head = {"status": response.status, "reason": response.reason, "url": response.url,
+                              "headers": response.headers}  # fmt: skip
+                self._reply()
                 async for piece in response:
-                    for start in range(0, len(piece), PIECE_BYTES):
-                        await self._pass_on(piece[start : start + PIECE_BYTES], patience)
-            self._send(END, b"")
+                    self._read += piece
+                    self._reply()
+                    await self._until_read(patience)
+            self._is_read = True
+            self._reply()
         except Refused as refused:
-            self.fail("refused", str(refused))
+            self._fail("refused", str(refused))
         except Untrusted as problem:
-            self.fail("untrusted", str(problem))
+            self._fail("untrusted", str(problem))
         except (Unreachable, SandboxError) as problem:
-            self.fail("unreachable", str(problem))
+            self._fail("unreachable", str(problem))
         except TimeoutError:
-            self.fail("unreachable", f"{self.url[:300]} was left: nobody read the response for {STALLED_S} s")
+            self._fail("unreachable", f"{self.url[:300]} was left: nobody read the response for {STALLED_S} s")
         except Exception as error:
-            self.fail("unreachable", f"{self.url[:300]} could not be fetched: {type(error).__name__}")
+            self._fail("unreachable", f"{self.url[:300]} could not be fetched: {type(error).__name__}")
             raise
 
-    def fail(self, kind: str, message: str) -> None:
-        """Tell inside that it came to nothing."""
-        self._send(FAILED, json.dumps({"kind": kind, "message": message}).encode("ascii"))
+    def _connected(self) -> None:
+        self._is_connected = True
+        self._reply()
 
-    async def _pass_on(self, piece: bytes, patience: asyncio.Timeout) -> None:
+    def _fail(self, name: str, message: str) -> None:
+        self._failure = (name, message)
+        self._reply()
+
+    def _reply(self) -> None:
+        """Reply to every step that is done now."""
+        for step, call_id in [*self._asked.items()]:
+            if (value := self._outcome(step)) is not None:
+                del self._asked[step]
+                self._replies.reply(call_id, value, value.pop("data", None))
+                if value.get("end"):
+                    self._on_end()
+            elif self._failure is not None:
+                del self._asked[step]
+                self._replies.fail(call_id, *self._failure)
+
+    def _outcome(self, step: str) -> dict[str, Any] | None:
+        """What there is to say to a step; nothing when it has to wait, or the fetch has failed."""
+        if step == "open":
+            return {} if self._is_connected or self._head is not None else None
+        if step == "head":
+            return self._head
+        if step == "write":
+            is_wanted = self._head is None and self._failure is None
+            return None if is_wanted and self._body_waiting > WINDOW_BYTES else {"more": is_wanted}
+        if not self._read and not self._is_read:
+            return None
+        piece = bytes(self._read[:FETCH_PIECE_BYTES])
+        del self._read[:FETCH_PIECE_BYTES]
+        self._has_room.set()
+        return {"data": piece, "end": self._is_read and not self._read}
+
+    async def _until_read(self, patience: asyncio.Timeout) -> None:
+        """Return when there is room for more."""
         patience.reschedule(asyncio.get_running_loop().time() + STALLED_S)
-        while self._on_the_way + _weight(piece) > WINDOW_BYTES:
+        while len(self._read) >= WINDOW_BYTES:
             self._has_room.clear()
             await self._has_room.wait()
         patience.reschedule(None)
-        self._on_the_way += _weight(piece)
-        self._send(DATA, piece)
 
-    def _take_body(self, event: Event) -> None:
-        data, last = event.get("data"), event.get("last")
+    def _take_body(self, args: Args) -> None:
+        data, last = args["data"], args["last"]
         try:
-            text = data if isinstance(data, str) and len(data) <= 2 * WINDOW_BYTES else "?"
-            piece = base64.b64decode(text, validate=True)
+            piece = base64.b64decode(data if len(data) <= 2 * FETCH_PIECE_BYTES else "?", validate=True)
         except ValueError:
             raise BrokenProtocol("a body that is not base64") from None
-        self._body_waiting += _weight(piece)
-        if self._is_whole or self._body_waiting > WINDOW_BYTES or type(last) is not bool:
+        if self._is_whole:
             raise BrokenProtocol("more of a body than was asked for")
+        self._body_waiting += _weight(piece)
         self._is_whole = last
         if piece:
             self._body.put_nowait(piece)
@@ -179,7 +217,7 @@ class _Fetch:
         while (piece := await self._body.get()) is not None:
             yield piece
             self._body_waiting -= _weight(piece)
-            self._send(TAKEN, _weight(piece).to_bytes(4, "big"))
+            self._reply()
 
 
 def _weight(piece: bytes) -> int:
@@ -187,23 +225,23 @@ def _weight(piece: bytes) -> int:
     return max(len(piece), LEAST_BYTES)
 
 
-def _text(event: Event, name: str, longest: int) -> str:
-    text = event.get(name)
-    if not isinstance(text, str) or len(text) > longest:
-        raise BrokenProtocol(f"a fetch without a {name}")
+def _text(args: Args, name: str, longest: int) -> str:
+    text: str = args[name]
+    if len(text) > longest:
+        raise BrokenProtocol(f"a fetch with a {name} of {len(text)} characters")
     return text
 
 
-def _number(event: Event, name: str, least: int, most: int) -> int:
-    number = event.get(name)
-    if type(number) is not int or not least <= number <= most:
+def _number(args: Args, name: str, least: int, most: int) -> int:
+    number: int = args[name]
+    if not least <= number <= most:
         raise BrokenProtocol(f"a fetch with a {name} that cannot be")
     return number
 
 
-def _headers(given: object) -> list[tuple[str, str]]:
-    if not isinstance(given, list) or len(given) > MOST_HEADERS:
-        raise BrokenProtocol("a fetch without headers")
+def _headers(given: list[Any]) -> list[tuple[str, str]]:
+    if len(given) > MOST_HEADERS:
+        raise BrokenProtocol(f"a fetch with {len(given)} headers")
     headers = []
     for pair in given:
         if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):

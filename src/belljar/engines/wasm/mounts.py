@@ -1,39 +1,33 @@
-"""The mounts of a sandbox that can mount nothing itself: it asks, one question at a time, and we look for it."""
+"""The mounts of a sandbox that can mount nothing itself: it calls, one thing at a time, and we look for it."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import struct
-from collections.abc import Callable
+from typing import Any
 
-from belljar.engines.base import Event
 from belljar.engines.transport.frames import BrokenProtocol
 from belljar.engines.wasm.folders import Folders
-
-ANSWER = b"A"  # as Fetches has its own kinds of messages
-MOST_QUESTIONS = 1 << 30
+from belljar.engines.wasm.replies import Replies
 
 
 class Mounts:
-    """Takes a sandbox's questions, which are untrusted, and answers them off the loop."""
+    """Takes a sandbox's calls about its mounts, which are untrusted, and answers them off the loop."""
 
-    def __init__(self, folders: Folders, write: Callable[[bytes], None]) -> None:
-        self._write = write
+    def __init__(self, folders: Folders, replies: Replies) -> None:
+        self._replies = replies
         self._folders = folders
         self._work: asyncio.Task[None] | None = None
         self._is_over = False
 
-    def take(self, question: Event) -> None:
-        """A question; its answer follows.
+    def take(self, act: str, call_id: int, args: dict[str, Any]) -> None:
+        """A call; its reply follows.
 
         Raises:
-            BrokenProtocol: when the last one has no answer yet, or it is none.
+            BrokenProtocol: when the last one has no reply yet.
         """
-        number = question.get("number")
-        if self._work is not None or type(number) is not int or not 0 <= number < MOST_QUESTIONS:
-            raise BrokenProtocol("a question out of turn")
-        self._work = asyncio.get_running_loop().create_task(self._answer(number, question))
+        if self._work is not None:
+            raise BrokenProtocol("a call about mounts before the last one was answered")
+        self._work = asyncio.get_running_loop().create_task(self._answer(act, call_id, args))
 
     def end(self) -> None:
         """Let go of every folder and file, as soon as nobody works with them."""
@@ -41,12 +35,12 @@ class Mounts:
         if self._work is None:
             self._folders.close()
 
-    async def _answer(self, number: int, question: Event) -> None:
-        head, data = await asyncio.to_thread(self._folders.answer, question)
+    async def _answer(self, act: str, call_id: int, args: dict[str, Any]) -> None:
+        head, data = await asyncio.to_thread(self._folders.answer, {**args, "act": act})
         self._work = None
         if self._is_over:
             self._folders.close()
-            return
-        text = json.dumps(head).encode("ascii")
-        body = ANSWER + struct.pack(">II", number, len(text)) + text + data
-        self._write(struct.pack(">I", len(body)) + body)
+        elif "failure" in head:
+            self._replies.fail(call_id, head["failure"], f"the mount call {act!r} failed")
+        else:
+            self._replies.reply(call_id, head, data if act == "read" else None)

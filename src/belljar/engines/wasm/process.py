@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from belljar.egress.network import Network
 from belljar.engines import exits
-from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Sample, Spec, ignore
-from belljar.engines.kernel_workspace import KernelWorkspace
-from belljar.engines.setup import VARIABLES, configuration
+from belljar.engines.base import Event, Exit, KernelExited, Sample, Spec
+from belljar.engines.setup import VARIABLES
+from belljar.engines.transport.seat import START_TIMEOUT_S, Seat
+from belljar.engines.wasm.builtins import Builtins
 from belljar.engines.wasm.fetches import Fetches
 from belljar.engines.wasm.folders import Folders
 from belljar.engines.wasm.layer import layer_requests
@@ -28,8 +29,9 @@ from belljar.engines.wasm.leaving import (
 )
 from belljar.engines.wasm.mounts import Mounts
 from belljar.engines.wasm.python import PythonExchange
+from belljar.engines.wasm.replies import Replies
 from belljar.engines.wasm.runner import OnOutput, Runner
-from belljar.errors import FileError, SandboxClosed, StartFailed
+from belljar.errors import SandboxClosed, StartFailed
 from belljar.packages.environment import Environment
 
 if TYPE_CHECKING:
@@ -37,34 +39,27 @@ if TYPE_CHECKING:
 
 Launch = Callable[[Spec, OnOutput], Awaitable[Runner]]
 
-START_TIMEOUT_S = 60
 ASK_TIMEOUT_S = 8
 MOST_CONNECTIONS = 64  # to allowed hosts, at once: this process holds the bodies that are on their way
 LAST_SIGNAL = 31
 ENVIRONMENT = {**VARIABLES, "PATH": "/usr/bin:/bin"}
 
 
-class WasmProcess:
+class WasmProcess(Seat[PythonExchange]):
     """A sandbox of the wasm engine."""
 
+    start_timeout_s = START_TIMEOUT_S + HAND_BACK_TIMEOUT_S
+
     def __init__(self, launch: Launch, spec: Spec) -> None:
-        self.spec = spec
-        self.network = Network(spec.policy.network, MOST_CONNECTIONS)
+        super().__init__(spec, ENVIRONMENT, Network(spec.policy.network, MOST_CONNECTIONS))
         self._folders: Folders | None = None  # held from the start: they may be moved
-        self.workspace = KernelWorkspace(self._ask)
         self._launch = launch
         self._runner: Runner | None = None
-        self._exchange: PythonExchange | None = None
         self._leaving: Leaving | None = None
         self._ending: asyncio.Task[None] | None = None
-        self._closing: asyncio.Task[None] | None = None
-        self._turn = asyncio.Lock()
-        self._starting = asyncio.Lock()
         self._before = Sample(0.0, 0)  # what processes that were replaced had used
         self._files: list[Restore] | None = []  # for the next process, until it has them all; None when they are lost
         self._has_files = False  # whether the process that is there has them all
-        self._are_kept = True
-        self._is_spare = False  # up for the sake of the files; its Python counts only after restart()
 
     @property
     def degraded(self) -> tuple[str, ...]:
@@ -72,83 +67,21 @@ class WasmProcess:
         return self._runner.degraded if self._runner else ()
 
     @property
-    def alive(self) -> bool:
-        """Whether a kernel is there to take Requests."""
-        return self._is_ready and not self._is_spare
-
-    @property
-    def _is_ready(self) -> bool:
-        return (
-            self._closing is None
-            and self._has_files
-            and self._runner is not None
-            and self._exchange is not None
-            and not self._runner.exit.done()
-            and not self._exchange.ended.done()
-        )
-
-    async def start(self, rehearsals: int = 0) -> None:
-        """Bring up the process with a configured kernel; nothing is left behind when that fails.
-
-        Raises:
-            StartFailed: with what it said.
-        """
-        try:
-            if mounts := self.spec.policy.mounts:
-                self._folders = await asyncio.to_thread(Folders, [fspath(folder) for folder in mounts.values()])
-            await self._start()
-            self._has_files = True
-            await self._configure(rehearsals)
-            if self.spec.policy.network:  # a mistake in the list is the caller's to know, before anything runs
-                await self.network.egress()
-        except BaseException:
-            await self.close()
-            raise
-
-    async def request(self, request: dict[str, Any], on_event: OnEvent) -> Event:
-        """Send one Request and see it through."""
-        async with self._turn:
-            await self._answered()
-            if not self.alive:
-                raise KernelExited(await self._exit_facts())
-            return await self._exchange_with(request, on_event)
-
-    def send(self, message: dict[str, Any]) -> None:
-        """Send a message that has no answer."""
-        if self.alive and self._exchange is not None:
-            self._exchange.send(message)
-
-    async def idle(self) -> None:
-        """Return when no Request is open, and none waits for its turn."""
-        async with self._turn:
-            await self._answered()
+    def is_up(self) -> bool:
+        """Whether there is a process with all files."""
+        return super().is_up and self._has_files and self._runner is not None and not self._runner.exit.done()
 
     async def interrupt(self) -> None:
         """Raise KeyboardInterrupt in the running code; there are no other processes."""
-        if self._exchange is not None:
-            self._exchange.send({"type": "interrupt"})
+        if self.kernel is not None:
+            self.kernel.send({"type": "interrupt"})
 
     async def kill(self) -> None:
         """End Python, whatever it is doing. Its process goes on for a moment, to hand over the files."""
-        if self._runner is not None and self._exchange is not None:
-            await asyncio.wait((self._end(self._runner, self._exchange).ended,))
-
-    async def restart(self) -> bool:
-        """A fresh process with the files of the last; False when that could not give them any more."""
-        async with self._starting:
-            if not (self._is_spare and self._is_ready):
-                await self._replace()
-            self._is_spare = False
-            await self._configure()
-            return self._are_kept
-
-    async def provide(self, environment: Environment) -> None:
-        """Mount the packages of another layer; they go in as bytes, since the process can read no file any more."""
-        async with self._turn:
-            await self._answered()
-            if self._is_ready:
-                await self._show_packages(environment)
-            self.spec = replace(self.spec, environment=environment)
+        if self._runner is not None and self.closing is not None:  # nothing is left to hand them to
+            await self._runner.kill()
+        elif self._runner is not None and self.kernel is not None:
+            await asyncio.wait((self._end(self._runner, self.kernel).ended,))
 
     def fits(self, spec: Spec) -> bool:
         """Whether `reconfigure` can give it this spec. Memory and disk cannot change after the start."""
@@ -167,7 +100,7 @@ class WasmProcess:
         if spec.policy.network:
             self.network = Network(spec.policy.network, MOST_CONNECTIONS)
         if spec.env or spec.policy.network or spec.limits != before.limits:
-            await self._configure()
+            await self.configure()
         if spec.policy.network:
             await self.network.egress()
 
@@ -179,63 +112,40 @@ class WasmProcess:
         """The memory that it has now."""
         return self._runner.memory_bytes() if self._runner else 0
 
-    async def close(self) -> None:
-        """End everything and leave nothing behind, even when nobody waits for it any more."""
-        if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_task(self._close())
-        await asyncio.shield(self._closing)
-
-    async def _close(self) -> None:
-        try:
-            if self._runner is not None:
-                await self._runner.kill()
-            async with self._starting:
-                await self._drop()
-                if self._folders is not None:
-                    self._folders.close()
-        finally:
-            await self.network.close()
-
-    async def _configure(self, rehearsals: int = 0) -> None:
-        try:
-            await self.request(configuration(self.spec, ENVIRONMENT, rehearsals), ignore)
-        except KernelExited as ended:
-            raise exits.in_set_up(ended.exit, self.spec.limits) from None
+    async def tear_down(self) -> None:
+        """Let go of the process and of the mounted folders."""
+        await self._drop()
+        if self._folders is not None:
+            self._folders.close()
 
     async def _way_out(self) -> Egress:
         """The proxy of the network that the sandbox has when a request is made."""
         return await self.network.egress()
 
     async def _start(self) -> None:
-        exchange = self._exchange = PythonExchange()
+        exchange = self.kernel = PythonExchange()
         self._leaving, self._has_files = None, False
-        try:
-            async with asyncio.timeout(START_TIMEOUT_S):
-                runner = self._runner = await self._launch(self.spec, self._take)
-                exchange.write = runner.write
-                runner.exit.add_done_callback(lambda _: exchange.end(None))
-                came_up = await exchange.came_up()
-        except TimeoutError:
-            raise StartFailed(f"the sandbox was not up after {START_TIMEOUT_S} s; is the machine overloaded?") from None
-        if not came_up:
+        runner = self._runner = await self._launch(self.spec, self._take)
+        exchange.write = runner.write
+        runner.exit.add_done_callback(lambda _: exchange.end(None))
+        if not await exchange.came_up():
             await runner.kill()  # all that it wrote has been read then
             said = runner.said() or exchange.broken or "it ended"
             raise StartFailed(f"the WebAssembly sandbox did not come up: {said}")
         exchange.ended.add_done_callback(lambda _: self._on_end(runner, exchange))
-        fetches = Fetches(lambda: self._way_out, runner, exchange.end)
-        exchange.on_fetch = fetches.take
-        exchange.ended.add_done_callback(lambda _: fetches.end())
-        if self._folders is not None:
-            mounts = Mounts(self._folders.again(), runner.write)
-            exchange.on_question = mounts.take
-            exchange.ended.add_done_callback(lambda _: mounts.end())
+        replies = Replies(runner, exchange.end)
+        mounts = Mounts(self._folders.again(), replies) if self._folders is not None else None
+        builtins = Builtins(Fetches(lambda: self._way_out, replies), mounts)
+        exchange.on_builtin = builtins.take
+        exchange.ended.add_done_callback(lambda _: builtins.end())
         if self.spec.environment.layer is not None:
-            await self._show_packages(self.spec.environment)
+            await self.show(self.spec.environment)
         runner.settle()
 
-    async def _replace(self) -> None:
-        """Another process, with the files of this one. Its Python does not count until restart() says so."""
-        self._is_spare = True
+    async def bring_up(self) -> None:
+        """A process, with the files of the last one."""
+        if self._folders is None and (mounts := self.spec.policy.mounts):
+            self._folders = await asyncio.to_thread(Folders, [fspath(folder) for folder in mounts.values()])
         await self._start_anew()
         try:
             async with asyncio.timeout(HAND_BACK_TIMEOUT_S):
@@ -245,13 +155,13 @@ class WasmProcess:
             if self._runner is not None:
                 await self._runner.kill()
             await self._start_anew()
-        self._files, self._has_files, self._are_kept = [], True, kept
+        self._files, self._has_files, self.are_files_kept = [], True, kept
 
     async def _hand_back(self) -> bool:
         """Give the files to the process that is there; False when not all are."""
         kept = self._files is not None
         for restore in in_order(self._files or []):
-            kept = (await self._exchange_with(restore, ignore)).get("failure") is None and kept
+            kept = (await self.exchange(restore)).get("failure") is None and kept
         return kept
 
     async def _start_anew(self) -> None:
@@ -259,13 +169,13 @@ class WasmProcess:
         if self._ending is not None:
             await asyncio.shield(self._ending)
         await self._drop()
-        if self._closing is not None:
+        if self.closing is not None:
             raise SandboxClosed("this sandbox was closed; make a new one")
         await self._start()
 
     def _on_end(self, runner: Runner, exchange: PythonExchange) -> None:
         """Python ended, or broke the protocol, with or without a Request open."""
-        if runner is self._runner and self._closing is None:
+        if runner is self._runner and self.closing is None:
             self._end(runner, exchange)
 
     def _end(self, runner: Runner, exchange: PythonExchange) -> Leaving:
@@ -294,15 +204,19 @@ class WasmProcess:
         if runner is not None:
             self._before = _added(self._before, runner.sample())
             await runner.close()
-        if self._exchange is not None:
-            self._exchange.end(None)
+        if self.kernel is not None:
+            self.kernel.end(None)
 
-    async def _show_packages(self, environment: Environment) -> None:
-        """Raises StartFailed when they cannot be shown; a process that does not even answer is ended."""
+    async def show(self, environment: Environment) -> None:
+        """Mount the packages of a layer; they go in as bytes, since the process can read no file any more.
+
+        Raises:
+            StartFailed: when they cannot be shown; a process that does not even answer is ended.
+        """
         try:
             for request in layer_requests(environment.layer):
                 async with asyncio.timeout(ASK_TIMEOUT_S):
-                    answer = await self._exchange_with(request, ignore)
+                    answer = await self.exchange(request)
                 if failure := answer.get("failure"):
                     raise StartFailed(f"packages cannot be shown to the sandbox: {str(failure)[:200]}")
         except TimeoutError:
@@ -314,51 +228,21 @@ class WasmProcess:
     def _take(self, data: bytes) -> None:
         if self._leaving is not None:
             self._leaving.take(data)
-        elif self._exchange is not None:
-            self._exchange.take(data)
+        elif self.kernel is not None:
+            self.kernel.take(data)
 
-    async def _answered(self) -> None:
-        if self._exchange is not None:
-            await self._exchange.idle()
-
-    async def _exchange_with(self, request: dict[str, Any], on_event: OnEvent) -> Event:
-        exchange = self._exchange
-        if exchange is None or self._runner is None:
-            raise SandboxClosed("this sandbox was closed; make a new one")
-        return await exchange.request(request, on_event, self._end_python)
-
-    async def _ask(self, request: dict[str, Any]) -> Event:
-        """About files: they can be asked for between the end of one Python and the start of the next."""
-        async with self._turn:
-            await self._answered()
-            async with self._starting:
-                if not self._is_ready and self._closing is None:
-                    if (rows := await self._handed_over(request)) is not None:
-                        return {"entries": rows}
-                    await self._replace()
-            try:
-                async with asyncio.timeout(ASK_TIMEOUT_S):
-                    return await self._exchange_with(request, ignore)
-            except TimeoutError:
-                await self.kill()
-                raise FileError("the sandbox did not answer about its files, and its Python was ended") from None
-
-    async def _handed_over(self, request: dict[str, Any]) -> list[tuple[str, str, int, float]] | None:
+    async def known_of(self, request: dict[str, Any]) -> Event | None:
         """All files, when that is what was asked for: no process is needed to list what the last one handed over."""
-        if request["type"] != "file_list" or request["path"]:
+        if request["type"] != "file_list" or request["path"] or self.closing is not None:
             return None
         await self.kill()
         if self._ending is not None:
             await asyncio.shield(self._ending)
-        return None if self._files is None else listing(self._files)
+        return None if self._files is None else {"entries": listing(self._files)}
 
-    async def _end_python(self) -> Exit:
-        """End a Python that gave no answer; how it ended."""
-        await self.kill()
-        return await self._exit_facts()
-
-    async def _exit_facts(self) -> Exit:
-        runner, exchange = self._runner, self._exchange
+    async def exit_facts(self) -> Exit:
+        """How Python ended: by itself, with its process, or by our hand."""
+        runner, exchange = self._runner, self.kernel
         if runner is None or exchange is None:
             return Exit(broken="it was closed")
         if exchange.code is not None:  # it ended by itself; what ends the process then is us

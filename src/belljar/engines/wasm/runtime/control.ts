@@ -11,7 +11,8 @@ import { HANDED_PIECE_BYTES } from "./protocol.ts";
 import { sharedMemory } from "./shared.ts";
 
 const SIGINT = 2;
-const OBJECT = 0x7b; // the first byte of JSON; any other begins a message for the mailbox
+/** How a reply begins. Those to calls of a file system have numbers below zero. */
+const REPLY = /^\{"type": ?"reply", ?"call_id": ?(-?)\d/, BEGINNING = 64;
 const shared = sharedMemory();
 const outbox = new Outbox(shared);
 const options = JSON.parse(Deno.args[0]);
@@ -80,8 +81,9 @@ async function read(size: number): Promise<Uint8Array> {
 while (true) {
   const size = new DataView((await read(4)).buffer).getUint32(0);
   const frame = await read(size);
-  if (frame[0] !== OBJECT) {
-    outbox.put(frame);
+  const reply = REPLY.exec(decoder.decode(frame.subarray(0, BEGINNING)));
+  if (reply) {
+    outbox.put(frame, reply[1] !== "");
     continue;
   }
   const text = decoder.decode(frame);

@@ -6,14 +6,13 @@
 import { set, subarray } from "./genuine.ts";
 import { BELL, FULL, ringOf, SIGNAL, SIZE, TAKEN, WRITTEN } from "./shared.ts";
 
-const LENGTH = 4;
-/** The first byte of an answer to a question; all other messages are about something that was begun. */
-const ANSWER = 0x41;
+/** Before each message: its length, with a mark when it is a reply to a call of this thread's own file systems. */
+const LENGTH = 4, OWN = 1 << 31;
 
 const { load, store, add, notify, wait, exchange } = Atomics, { min } = Math;
 const now = performance.now.bind(performance);
 
-export const numberAt = (bytes: Uint8Array, at: number) =>
+const numberAt = (bytes: Uint8Array, at: number) =>
   bytes[at] << 24 | bytes[at + 1] << 16 | bytes[at + 2] << 8 | bytes[at + 3];
 
 /** The control thread's side. */
@@ -21,7 +20,7 @@ export class Outbox {
   #shared: Int32Array;
   #ring: Uint8Array;
   #written = 0;
-  #later: Uint8Array[] = [];
+  #later: [message: Uint8Array, isOwn: boolean][] = [];
 
   constructor(shared: Int32Array) {
     this.#shared = shared;
@@ -34,18 +33,18 @@ export class Outbox {
     this.#ringBell();
   }
 
-  /** Send a message; it waits here while there is no room. The host bounds how many there are. */
-  put(message: Uint8Array): void {
-    this.#later.push(message);
+  /** Send a reply; it waits here while there is no room. The host bounds how many there are. */
+  put(message: Uint8Array, isOwn: boolean): void {
+    this.#later.push([message, isOwn]);
     this.flush();
   }
 
   /** There may be room again. */
   flush(): void {
     while (this.#later.length) {
-      if (!this.#write(this.#later[0])) {
+      if (!this.#write(...this.#later[0])) {
         store(this.#shared, FULL, 1); // whoever takes a message from now on says so; one may just have been taken
-        if (!this.#write(this.#later[0])) break;
+        if (!this.#write(...this.#later[0])) break;
       }
       this.#later.shift();
     }
@@ -57,10 +56,11 @@ export class Outbox {
     notify(this.#shared, BELL);
   }
 
-  #write(message: Uint8Array): boolean {
+  #write(message: Uint8Array, isOwn: boolean): boolean {
     const size = message.length, used = (this.#written - load(this.#shared, TAKEN)) >>> 0;
     if (used + LENGTH + size > SIZE) return false;
-    this.#copy(Uint8Array.of(size >>> 24, size >>> 16, size >>> 8, size), this.#written);
+    const head = isOwn ? size | OWN : size;
+    this.#copy(Uint8Array.of(head >>> 24, head >>> 16, head >>> 8, head), this.#written);
     this.#copy(message, this.#written + LENGTH);
     this.#written = (this.#written + LENGTH + size) | 0;
     store(this.#shared, WRITTEN, this.#written);
@@ -79,8 +79,8 @@ export type Mailbox = ReturnType<typeof mailbox>;
 /** The Python thread's side; `hasRoom` is called when a message was taken that others are waiting behind. */
 export function mailbox(shared: Int32Array, hasRoom: () => void) {
   const ring = ringOf(shared);
-  const aside: Uint8Array[] = []; // came while an answer was waited for
-  let taken = 0, firstAside = 0;
+  const aside: Uint8Array[] = []; // came while a reply to an own call was waited for
+  let taken = 0, firstAside = 0, isOwn = false;
 
   const copy = (position: number, size: number): Uint8Array => {
     const bytes = new Uint8Array(size), at = position & (SIZE - 1), first = min(size, SIZE - at);
@@ -91,7 +91,8 @@ export function mailbox(shared: Int32Array, hasRoom: () => void) {
 
   const next = (): Uint8Array | undefined => {
     if (load(shared, WRITTEN) === taken) return undefined;
-    const length = numberAt(copy(taken, LENGTH), 0), message = copy(taken + LENGTH, length);
+    const head = numberAt(copy(taken, LENGTH), 0), length = head & ~OWN, message = copy(taken + LENGTH, length);
+    isOwn = head < 0;
     taken = (taken + LENGTH + length) | 0;
     store(shared, TAKEN, taken);
     if (exchange(shared, FULL, 0)) hasRoom();
@@ -99,23 +100,23 @@ export function mailbox(shared: Int32Array, hasRoom: () => void) {
   };
 
   return {
-    /** The next message, or nothing. */
+    /** The next reply for Python, or nothing. */
     take(): Uint8Array | undefined {
       if (firstAside < aside.length) return aside[firstAside++];
       aside.length = firstAside = 0;
       let message = next();
-      while (message?.[0] === ANSWER) message = next(); // one that came too late
+      while (message && isOwn) message = next(); // one that came too late
       return message;
     },
 
-    /** The answer to a question, which no signal keeps from coming; nothing when there is none in that time. */
-    answer(number: number, seconds: number): Uint8Array | undefined {
+    /** The next reply to an own call, which no signal keeps from coming; nothing when there is none in that time. */
+    takeOwn(seconds: number): Uint8Array | undefined {
       const end = now() + seconds * 1000;
       while (true) {
         const bell = load(shared, BELL);
         for (let message = next(); message; message = next()) {
-          if (message[0] !== ANSWER) aside[aside.length] = message;
-          else if (numberAt(message, 1) === number) return message;
+          if (isOwn) return message;
+          aside[aside.length] = message;
         }
         const left = end - now();
         if (!(left > 0)) return undefined;

@@ -1,13 +1,13 @@
 /**
- * Folders of the host, read-only: every look at them is a question to the host, so they are seen as they are now. Links
+ * Folders of the host, read-only: every look at them is a call to the host, so they are seen as they are now. Links
  * come as links, and lead wherever they lead in here. It lives on after user code has patched the built-ins of JavaScript.
  */
 import type { FileNode, FileSystem, Stream } from "./emscripten.ts";
 import { bound, set, subarray } from "./genuine.ts";
-import type { Answer, Question } from "./questions.ts";
+import type { Arguments, Reply } from "./calls.ts";
 import { attributesOf, readOnly } from "./readonly.ts";
 
-type Ask = (question: Question) => Answer | undefined;
+type Call = (name: string, args: Arguments) => Reply | undefined;
 type Facts = [kind: string, size: number, modified: number, target: string];
 type Row = [name: string, ...Facts];
 type MountNode = FileNode & { mountAt: number; where: string; listed?: Map<string, Facts>; listedAt: number };
@@ -25,15 +25,14 @@ const now = performance.now.bind(performance);
 const { min } = Math, Time = Date, Bytes = Uint8Array, Listed = Map;
 
 /** Mount the host's folders, in their order, at these places. */
-export function mountFolders(fs: FileSystem, places: string[], ask: Ask): void {
-  const asked = (question: Question): Answer => {
-    const answer = ask(question);
-    if (!answer) throw new fs.ErrnoError(EIO);
-    const failure = answer.head.failure as string | undefined;
-    if (failure !== undefined) throw new fs.ErrnoError(ERRNO[failure] ?? EIO);
-    return answer;
+export function mountFolders(fs: FileSystem, places: string[], call: Call): void {
+  const asked = (act: string, args: Arguments) => {
+    const reply = call(`mount.${act}`, args);
+    if (!reply) throw new fs.ErrnoError(EIO);
+    if (reply.error) throw new fs.ErrnoError(ERRNO[reply.error.name] ?? EIO);
+    return reply.value;
   };
-  const about = (node: MountNode, act: string): Question => ({ act, mount: node.mountAt, path: node.where });
+  const about = (node: MountNode): Arguments => ({ mount: node.mountAt, path: node.where });
   const { refuse, changes, folderStreams } = readOnly(fs);
   const beneath = (node: MountNode, name: string) => node.where ? `${node.where}/${name}` : name;
 
@@ -48,7 +47,7 @@ export function mountFolders(fs: FileSystem, places: string[], ask: Ask): void {
     become(node, facts);
     return attributesOf(node, 78 + node.mountAt, facts[1], facts[2]);
   };
-  const facts = (question: Question) => asked(question).head.facts as Facts;
+  const facts = (act: string, args: Arguments): Facts => asked(act, args).facts;
   const make = (parent: MountNode | null, name: string, mountAt: number, where: string, found: Facts): MountNode => {
     const node = fs.createNode(parent, name, MODES.directory, 0) as MountNode;
     node.mountAt = mountAt;
@@ -61,28 +60,28 @@ export function mountFolders(fs: FileSystem, places: string[], ask: Ask): void {
 
   const fileOps = {
     getattr: (node: MountNode) =>
-      attributes(node, justListed(node.parent as MountNode, node.name) ?? facts(about(node, "look"))),
+      attributes(node, justListed(node.parent as MountNode, node.name) ?? facts("look", about(node))),
     setattr: refuse,
-    readlink: (node: MountNode) => facts(about(node, "look"))[3],
+    readlink: (node: MountNode) => facts("look", about(node))[3],
   };
   const folderOps = {
     ...fileOps,
     ...changes,
     lookup(parent: MountNode, name: string): MountNode {
-      const where = beneath(parent, name), ask = { act: "look", mount: parent.mountAt, path: where };
-      return make(parent, name, parent.mountAt, where, justListed(parent, name) ?? facts(ask));
+      const where = beneath(parent, name), args = { mount: parent.mountAt, path: where };
+      return make(parent, name, parent.mountAt, where, justListed(parent, name) ?? facts("look", args));
     },
     readdir(node: MountNode): string[] {
       const names = [".", ".."], listed = new Listed<string, Facts>();
-      let { head } = asked(about(node, "list"));
+      let page = asked("list", about(node));
       while (true) {
-        const rows = head.rows as Row[];
+        const rows: Row[] = page.rows;
         for (let k = 0; k < rows.length; k++) {
           names[names.length] = rows[k][0];
           put(listed, rows[k][0], [rows[k][1], rows[k][2], rows[k][3], rows[k][4]]);
         }
-        if (typeof head.handle !== "number") break;
-        head = asked({ act: "more", handle: head.handle }).head;
+        if (typeof page.handle !== "number") break;
+        page = asked("more", { handle: page.handle });
       }
       node.listed = listed;
       node.listedAt = now();
@@ -92,18 +91,18 @@ export function mountFolders(fs: FileSystem, places: string[], ask: Ask): void {
   const fileStreams = {
     open(stream: MountStream): void {
       if (stream.flags & 3) refuse();
-      const { handle } = asked(about(stream.node as MountNode, "open")).head as { handle: number };
+      const { handle } = asked("open", about(stream.node as MountNode));
       stream.file = { handle, users: 1, at: 0, block: new Bytes(0) };
     },
     dup: (stream: MountStream) => void stream.file.users++,
     close(stream: MountStream): void {
-      if (!--stream.file.users) asked({ act: "close", handle: stream.file.handle });
+      if (!--stream.file.users) asked("close", { handle: stream.file.handle });
     },
     getattr: (stream: MountStream) =>
-      attributes(stream.node as MountNode, facts({ act: "size", handle: stream.file.handle })),
+      attributes(stream.node as MountNode, facts("size", { handle: stream.file.handle })),
     read({ file }: MountStream, buffer: Uint8Array, at: number, length: number, position: number): number {
       if (position < file.at || position >= file.at + file.block.length) {
-        file.block = asked({ act: "read", handle: file.handle, offset: position, size: BLOCK }).data;
+        file.block = asked("read", { handle: file.handle, offset: position, size: BLOCK }).data;
         file.at = position;
       }
       const start = position - file.at, count = min(length, file.block.length - start);
@@ -111,7 +110,7 @@ export function mountFolders(fs: FileSystem, places: string[], ask: Ask): void {
       return count;
     },
     llseek(stream: MountStream, offset: number, whence: number): number {
-      const size = whence === 2 ? facts({ act: "size", handle: stream.file.handle })[1] : 0;
+      const size = whence === 2 ? facts("size", { handle: stream.file.handle })[1] : 0;
       const position = offset + (whence === 1 ? stream.position : size);
       if (position < 0) throw new fs.ErrnoError(EINVAL);
       return position;

@@ -23,6 +23,10 @@ export type FileFailure = "missing" | "full" | "through" | "folder" | "special" 
 
 /** Requests that the program answers itself. */
 export type ProgramRequest =
+  | { type: "file_write"; id: number; path: string; fresh: string; data: string; append: boolean; last: boolean }
+  | { type: "file_read"; id: number; path: string; offset: number; max: number }
+  | { type: "file_list"; id: number; path: string; max: number }
+  | { type: "file_delete"; id: number; path: string }
   | {
     type: "file_restore";
     id: number;
@@ -47,19 +51,6 @@ export type Event =
   | { type: "denial"; id: number; kind: string; target: string; rule: string; hint: string }
   | { type: "call"; id: number; call_id: number; name: string; args: object }
   | { type: "done"; id: number; [field: string]: unknown }
-  | {
-    type: "fetch";
-    id: number;
-    fetch: number;
-    method: string;
-    url: string;
-    headers: unknown[];
-    length?: number | null;
-    redirects: number;
-  }
-  | { type: "fetch_body"; id: number; fetch: number; data: string; last: boolean }
-  | { type: "fetch_taken"; id: number; fetch: number; count: number }
-  | { type: "fetch_close"; id: number; fetch: number }
   | { type: "ended"; id: number; code: number }
   | {
     type: "file";
@@ -71,5 +62,4 @@ export type Event =
     data: string;
     append: boolean;
   }
-  | { type: "left"; id: number }
-  | { type: "mount"; id: number; number: number; act: string; [field: string]: unknown };
+  | { type: "left"; id: number };

@@ -11,8 +11,8 @@ import { answerLayerRequest } from "./layer.ts";
 import { type Mailbox, mailbox } from "./mailbox.ts";
 import type { Libraries, Modules } from "./modules.ts";
 import { mountFolders } from "./mounts.ts";
+import { caller } from "./calls.ts";
 import { OWN } from "./protocol.ts";
-import { asker } from "./questions.ts";
 import { openSnapshot, restore } from "./restore.ts";
 import { SIGNAL } from "./shared.ts";
 import { breaches } from "./walls.ts";
@@ -98,7 +98,7 @@ function connect(
   py.setStdin({ stdin: () => null });
   py.setStdout(output("stdout"));
   py.setStderr(output("stderr"));
-  mountFolders(py.FS, options.mounts, asker(mail, () => openRequest));
+  mountFolders(py.FS, options.mounts, caller(mail, () => openRequest));
   ownDisk(py.FS, OWN, options.diskBytes, tellChange);
   const bridge = py.pyimport("belljar_kernel.bridge") as Bridge;
   Object.assign(console, { log: say, info: say, debug: say, warn: () => {}, error: lament });

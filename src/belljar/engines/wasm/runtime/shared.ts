@@ -15,7 +15,7 @@ export const OUTPUT = 6;
 
 const INTEGERS = 16, START = 4 * INTEGERS;
 /** Of the ring: a power of two, and more than the largest message that the host sends. */
-export const SIZE = 1 << 20;
+export const SIZE = 1 << 21;
 
 /** The integers, with the ring behind them. */
 export function sharedMemory(): Int32Array {
