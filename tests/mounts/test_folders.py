@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import probe
 
 from belljar.engines.base import ignore
 from belljar.engines.transport.frames import BrokenProtocol, encode
@@ -226,10 +227,7 @@ def test_a_listing_that_is_given_up_or_fails_keeps_nothing_open(
     assert ask(folders, act="more", handle=begun[0])[0] == {"failure": "failed"}
     assert ask(folders, act="more", handle=begun[-1])[0]["handle"] is None
 
-    def refuse(*_: object) -> None:  # as in a folder that may be listed but not entered
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("belljar.engines.wasm.folders._facts", refuse)
+    probe.refuse_to_enter_folders(monkeypatch)
     assert ask(folders, act="list", path="notes")[0] == {"failure": "refused"}
     assert len(os.listdir("/proc/self/fd")) == before
 
