@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:  # tests of one engine do not wait for the imports of the othe
     from belljar.engines.native.reserve import Reserve
     from belljar.engines.wasm.assembly import Runtime
     from belljar.packages.sources.web import Web
+    from belljar.store.sqlite import SqliteStore
 
 T = TypeVar("T")
 AnySandbox = Sandbox | AsyncSandbox
@@ -277,7 +279,30 @@ def pid_of(pidfd: int) -> int:
     return int(next(line.split()[1] for line in text.splitlines() if line.startswith("Pid:")))
 
 
+def copier() -> Callable[..., None]:
+    """What copies one entry of a folder for a live fork."""
+    from belljar_jail import copying
+
+    return copying._copy_one
+
+
+def use_copier(patch: pytest.MonkeyPatch, copy: Callable[..., None]) -> None:
+    """Have something else copy each entry of a folder, until the patch is undone."""
+    from belljar_jail import copying
+
+    patch.setattr(copying, "_copy_one", copy)
+
+
 # Of the wasm engine.
+
+
+def refuse_to_enter_folders(patch: pytest.MonkeyPatch) -> None:
+    """Have mounted folders be as those that may be listed but not entered, until the patch is undone."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    patch.setattr("belljar.engines.wasm.folders._facts", refuse)
 
 
 def runtime(engine: Engine) -> Runtime:
@@ -296,6 +321,14 @@ def use_runtime(engine: Engine, runtime: Runtime) -> None:
 def runner(sandbox: AnySandbox) -> Any:
     """The Deno behind a wasm sandbox."""
     return process(sandbox)._runner
+
+
+# Of a store.
+
+
+def writing(store: SqliteStore) -> AbstractContextManager[sqlite3.Connection]:
+    """A transaction of a store, as it is while the store writes."""
+    return store._writing()
 
 
 # Of an egress proxy.

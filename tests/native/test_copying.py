@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests import probe
 
 from belljar_jail import copying
 
@@ -24,7 +25,7 @@ def to_file(path: Path) -> None:
 def test_what_is_replaced_while_it_is_copied_costs_itself_and_is_never_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: Callable[[Path], None], after: Callable[[Path], None]
 ):
-    source, target, genuine = tmp_path / "source", tmp_path / "target", copying._copy_one
+    source, target, genuine = tmp_path / "source", tmp_path / "target", probe.copier()
     source.mkdir()
     target.mkdir()
     (source / "kept").write_text("kept")
@@ -36,7 +37,7 @@ def test_what_is_replaced_while_it_is_copied_costs_itself_and_is_never_followed(
             after(source / "flips")
         genuine(at, to, name, facts, depth)
 
-    monkeypatch.setattr(copying, "_copy_one", flip)
+    probe.use_copier(monkeypatch, flip)
     ends = [os.open(folder, os.O_RDONLY) for folder in (source, target)]
     try:
         copying.copy(ends[0], ends[1])

@@ -28,7 +28,7 @@ class Kind:
     policy: Policy = field(default_factory=lambda: Policy(packages="none"))
 
     def request(self, **options: Any) -> SandboxRequest:
-        """The request of one."""
+        """The request for a sandbox of this kind."""
         return SandboxRequest(**{"engine": self.engine, "policy": self.policy, **options})
 
 

@@ -254,8 +254,8 @@ def test_an_operator_finds_and_closes_by_id_within_one_owner(world: World):
                     for act in (seen.find, seen.sandbox, seen.close):
                         with pytest.raises(SandboxMissing) as missing:
                             act(stranger, given)
-                        told = f"there is no durable sandbox {given!r}; `belljar sandboxes list` shows those there are"
-                        assert str(missing.value) == told
+                        said = f"there is no durable sandbox {given!r}; `belljar sandboxes list` shows those there are"
+                        assert str(missing.value) == said
         assert seen.find("ann", world.ids["asleep"][:8]).id == world.ids["asleep"]
     world.check_unchanged()
 

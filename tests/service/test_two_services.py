@@ -19,7 +19,7 @@ from belljar.errors import CheckpointRefused
 from belljar.execution import Execution
 from belljar.service.base import Reply, RunRequest
 
-ACTS, MOST = 100, 5  # of each owner; sandboxes of one at once
+ACTS, MOST = 100, 5  # of each owner; sandboxes of an owner at once
 
 
 @dataclass

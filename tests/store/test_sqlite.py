@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests import probe
 from tests.store.rows import checkpoint, run, sandbox
 
 from belljar import StoreFailed
@@ -164,7 +165,7 @@ def test_another_process_reads_while_this_one_writes(store: SqliteStore):
         "print(len(store.runs(sys.argv[2], 9)), flush=True)\ninput()\nprint(len(store.runs(sys.argv[2], 9)))"
     )
     command = [sys.executable, "-c", reader, str(store.path.parent), record.id]
-    with store._writing() as db:
+    with probe.writing(store) as db:
         db.execute("UPDATE sandboxes SET name = 'being written'")
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
             assert other.stdout.readline() == "0\n"
@@ -200,7 +201,7 @@ def test_one_row_that_makes_no_sense_does_not_cost_the_others(store: SqliteStore
     good, bad = sandbox(), sandbox()
     for each in (good, bad):
         store.add_sandbox(each)
-    with store._writing() as db:
+    with probe.writing(store) as db:
         db.execute(f"UPDATE sandboxes SET {broken} WHERE id = ?", (bad.id,))
     assert store.sandboxes() == [good]
     with pytest.raises(StoreFailed, match=f"{bad.id}.* makes no sense"):
@@ -212,7 +213,7 @@ def test_rows_of_checkpoints_and_runs_that_make_no_sense_are_refused_by_name(sto
     store.add_sandbox(record)
     store.add_checkpoint(checkpoint(record), b"x", keep=2)
     store.add_run(run(record, 1), keep=2)
-    with store._writing() as db:
+    with probe.writing(store) as db:
         db.execute("UPDATE checkpoints SET skipped = 'torn {'")
         db.execute("UPDATE runs SET summary = ''")
     with pytest.raises(StoreFailed, match=f"{record.id}.* makes no sense"):
