@@ -11,7 +11,7 @@ from belljar.settings import Settings
 from benchmarks.measure import Contestant, Effort, Row, Target, in_turns
 from benchmarks.ours import ENGINE, WASM, checked
 
-CALLS = 50  # of one run; its value is the median of them
+CALLS = 50  # in a run; its value is the median of them
 CODE = f"""
 import statistics, time
 from belljar_kernel.calls import call

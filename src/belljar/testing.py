@@ -75,7 +75,7 @@ class Clock:
 
 @dataclass
 class MemoryLock:
-    """The lock of one host; gone when the process ends, or when a test says that its host is gone."""
+    """A host's lock; gone when the process ends, or when a test says that its host is gone."""
 
     name: str
     held: set[str]
@@ -122,7 +122,7 @@ class MemoryLocks:
 
 
 class World:
-    """What the hosts of one test share: the time, the store, the locks, and a folder for keys and caches."""
+    """What the hosts of a test share: the time, the store, the locks, and a folder for keys and caches."""
 
     def __init__(self, start: float | None = None) -> None:
         self.clock = Clock(start)

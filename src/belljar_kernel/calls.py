@@ -12,36 +12,17 @@ from functools import partial
 from itertools import count
 
 from belljar_kernel.interrupts import Interrupts
+from belljar_kernel.pending import Pending
 from belljar_kernel.protocol import CALL_DEPTH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from asyncio import Future
     from collections.abc import Callable
-    from typing import Any, Protocol
+    from typing import Any
+
+    from belljar_kernel.pending import Post
 
     Send = Callable[[str, dict[str, Any]], None]
-
-    class Post(Protocol):
-        """How replies arrive."""
-
-        reads_in_thread: bool  # whether somebody must read for coroutines, beside their loop
-
-        def take(self) -> list[dict[str, Any]]:
-            """The replies that are there; the caller is the one reader."""
-
-        def wait(self, seconds: float) -> None:
-            """Block until something may have come, or `wake` was called, or for so long."""
-
-        def get_ready(self) -> None:
-            """Prepare to wait: from here on `wake` works."""
-
-        def wake(self) -> None:
-            """End a wait of another thread."""
-
-        def rest(self) -> None:
-            """Let go of what was made for waiting."""
-
 
 LONGEST_WAIT_S = 3600.0
 STUCK_S = 1.0
@@ -51,84 +32,8 @@ FORKED = "only the process that runs the code can make calls out of the sandbox,
 _getpid, _monotonic = os.getpid, time.monotonic
 
 
-class CallFailed(RuntimeError):
-    """A call out of the run that came to no value: the name and the text of an error."""
-
-    def __init__(self, name: str, text: str) -> None:
-        super().__init__(name, text)
-        self.name = name
-        self.text = text
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.text}"
-
-
-class Pending:
-    """One call on its way; settled once, by a reply or because nobody will reply any more."""
-
-    def __init__(self, calls: Calls, number: int, lasts: bool) -> None:
-        self.number = number
-        self.lasts = lasts
-        self.is_settled = False
-        self._calls = calls
-        self._value: Any = None
-        self.failure: tuple[str, str] | None = None
-        self._arrivals: list[tuple[Any, Future[None]]] = []
-
-    def wait(self, seconds: float | None = None) -> None:
-        """Block until it is settled.
-
-        Raises:
-            TimeoutError: when that takes longer.
-        """
-        self._calls.wait_until(self._settled, seconds)
-
-    async def arrive(self) -> None:
-        """Return once it is settled, while other coroutines go on."""
-        import asyncio
-
-        loop = asyncio.get_running_loop()
-        arrival: Future[None] = loop.create_future()
-        with self._calls.interrupts, self._calls.lock:
-            if self.is_settled:
-                return
-            self._arrivals.append((loop, arrival))
-        with self._calls.awaiting():
-            await arrival
-
-    def value(self) -> Any:
-        """What was replied.
-
-        Raises:
-            CallFailed: when that is an error.
-        """
-        if self.failure is not None:
-            raise CallFailed(*self.failure)
-        return self._value
-
-    def settle(self, value: Any = None, failure: tuple[str, str] | None = None) -> None:
-        """Give it its end; a second one is dropped."""
-        with self._calls.interrupts, self._calls.lock:
-            if self.is_settled:
-                return
-            self._value, self.failure, self.is_settled = value, failure, True
-            arrivals, self._arrivals = self._arrivals, []
-        for loop, arrival in arrivals:
-            try:
-                loop.call_soon_threadsafe(_arrive, arrival)
-            except RuntimeError:
-                pass  # that loop is closed: nobody waits on it
-
-    def leave(self) -> None:
-        """Drop the reply, if it has not come: nobody waits for it any more."""
-        self._calls.forget(self.number)
-
-    def _settled(self) -> bool:
-        return self.is_settled
-
-
 class Calls:
-    """The calls of one kernel."""
+    """All calls of a kernel."""
 
     def __init__(self, send: Send, interrupts: Interrupts) -> None:
         self.interrupts = interrupts
@@ -261,7 +166,7 @@ class Calls:
         if is_over() or self.deliver():
             return
         post.get_ready()
-        if not is_over():  # whoever ends the wait from here on can wake us
+        if not is_over():  # a thread that makes it so from here on wakes us
             self.interrupts.let(partial(post.wait, seconds))
             self.deliver()
 
@@ -332,8 +237,3 @@ def _is_deep(args: Any) -> bool:
         if not level:
             return False
     return True
-
-
-def _arrive(arrival: Future[None]) -> None:
-    if not arrival.done():
-        arrival.set_result(None)

@@ -96,7 +96,7 @@ class Channel:
 
         Raises:
             ValueError, TypeError: when the document is not plain JSON data, or too large for a frame.
-            OSError: when nobody reads any more.
+            OSError: when the host reads no more.
         """
         if _getpid() != self._pid:
             _exit(1)

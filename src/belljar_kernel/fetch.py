@@ -7,9 +7,9 @@ import base64
 import errno
 import time
 
-from belljar_kernel.calls import CallFailed
 from belljar_kernel.denials import NO_HOSTS, OFF
 from belljar_kernel.mail import mail
+from belljar_kernel.pending import CallFailed
 from belljar_kernel.protocol import FETCH_PIECE_BYTES
 
 TYPE_CHECKING = False
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
     from typing import Any, TypeVar
 
-    from belljar_kernel.calls import Pending
+    from belljar_kernel.pending import Pending
 
     T = TypeVar("T")
-    Steps = Generator[Pending, None, T]  # goes on when the call that it gave is settled
+    Steps = Generator[Pending, None, T]  # continues when the call that it gave is settled
     Headers = Iterable[tuple[str, str]]
 
 UNKNOWN = -1  # the length of a body that is not known before it ends
@@ -96,7 +96,7 @@ class Fetch:
         yield from self._answer(self._calls["open"])
 
     def written(self, data: Any, last: bool = False) -> Steps[None]:
-        """Send more of the body, no faster than it goes on from the host."""
+        """Send more of the body, no faster than the host sends it on."""
         view = memoryview(data).cast("B")
         while True:
             before = self._calls.get("write")
@@ -112,25 +112,25 @@ class Fetch:
     def answered(self) -> Steps[Head]:
         """Until the head of the response is there."""
         if self._head is None:
-            told = yield from self._answer(self._calls.get("head") or self._ask("head"))
-            self._head = Head(**told)
+            facts = yield from self._answer(self._calls.get("head") or self._ask("head"))
+            self._head = Head(**facts)
         return self._head
 
     def read(self) -> Steps[bytes]:
         """The next piece of the body; nothing at its end. The one after it is asked for already."""
         if self._is_over and not self._is_closed:
             return b""
-        told = None
-        while told is None:
+        piece = None
+        while piece is None:
             call = self._calls.get("read") or self._ask("read")
-            piece = yield from self._answer(call)
+            value = yield from self._answer(call)
             if self._calls.get("read") is call:  # no other coroutine has taken it meanwhile
-                told = piece
+                piece = value
         del self._calls["read"]
-        self._is_over = told["end"]
+        self._is_over = piece["end"]
         if not self._is_over:
             self._ask("read")
-        data: bytes = told["data"]
+        data: bytes = piece["data"]
         return data
 
     def whole(self) -> Steps[bytes]:

@@ -143,8 +143,10 @@ class Kernel:
             run.fail(error)
         if _getpid() != pid:
             run.leave_fork()
-        done = run.report()
-        self.calls.close()
+        try:
+            done = run.report()
+        finally:
+            self.calls.close()
         self.figures.end()
         self.display.results = None
         self.surroundings.leave()

@@ -1,4 +1,4 @@
-"""The post of one kernel where there are no descriptors: replies come through memory that two threads share.
+"""The post of a kernel where there are no descriptors: replies come through memory that two threads share.
 
 For WebAssembly.
 """

@@ -17,7 +17,9 @@ from belljar.execution import Execution
 from belljar.service.base import LIBRARY, Reply, RunRequest, SandboxRequest
 
 TOOLS = ("add", "echo", "fail", "hold")
-IMPORTS = "import asyncio\nfrom belljar_kernel.calls import CallFailed, call, call_async\n"
+IMPORTS = (
+    "import asyncio\nfrom belljar_kernel.calls import call, call_async\nfrom belljar_kernel.pending import CallFailed\n"
+)
 Answer = Callable[[Call], Reply | None]
 
 
@@ -101,7 +103,7 @@ def shared(engine: str) -> Iterator[Caller]:
 
 @pytest.fixture
 def caller(shared: Caller) -> Caller:
-    """A sandbox that the tests of one file share; a test that breaks it gets the next a fresh Python."""
+    """A sandbox that the tests of a file share; a test that breaks it gets the next a fresh Python."""
     return shared
 
 

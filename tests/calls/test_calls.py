@@ -28,7 +28,7 @@ def test_an_error_is_raised_inside_with_its_name_and_text(caller: Caller):
     assert (ran.error.name, ran.error.value) == ("CallFailed", "KeyError: no such row")
     assert ran.error.line == 3
     assert [row["status"] for row in ran.tool_calls] == ["error"]
-    code = "try: call('fail', {'name': 'A', 'text': 'b'})\nexcept CallFailed as failed: told = failed.name, failed.text\ntold"
+    code = "try: call('fail', {'name': 'A', 'text': 'b'})\nexcept CallFailed as failed: said = failed.name, failed.text\nsaid"
     assert caller.run(code).value == ["A", "b"]
 
 
@@ -83,7 +83,7 @@ def test_a_name_that_was_not_given_is_refused_with_those_that_were(caller: Calle
     names = ["remove", "fetch.other", "add ", "", "x" * 1000]
     code = "def refused(name):\n    try: call(name)\n    except CallFailed as failed: return str(failed)\n"
     ran = caller.run(code + "[refused(name) for name in _args]", args=(names,))
-    assert all("it was given: add, echo, fail, hold" in told for told in ran.value), ran.error
+    assert all("it was given: add, echo, fail, hold" in text for text in ran.value), ran.error
     assert caller.calls == []
     assert {row["status"] for row in ran.tool_calls} == {"error"}
     assert max(len(row["name"]) for row in ran.tool_calls) == 100
@@ -105,7 +105,7 @@ def test_more_open_calls_than_there_may_be_are_refused_and_the_others_answered(c
     ran = caller.run(code, answer)
     assert len(caller.calls) == 64
     assert ran.value.count("answered") == 64, ran.error
-    assert [told for told in ran.value if "64 calls are open" in told] == ran.value[64:]
+    assert [text for text in ran.value if "64 calls are open" in text] == ran.value[64:]
 
 
 def test_arguments_that_are_too_large_are_refused(caller: Caller):

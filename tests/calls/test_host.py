@@ -17,7 +17,7 @@ from belljar_kernel.protocol import MOST_CALLS, OPEN_CALLS
 
 
 class World:
-    """The calls of one run, what went inside, and what the caller heard."""
+    """The calls of a run, what went inside, and what the caller heard."""
 
     def __init__(self, tools: tuple[str, ...] = ("f",)) -> None:
         self.execution = Execution()

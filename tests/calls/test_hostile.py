@@ -46,8 +46,8 @@ def test_a_forged_call_is_one_like_any_other_and_its_reply_is_for_nobody(caller:
 
 def test_native_code_has_no_calls_of_another_engine(native: Caller):
     code = "def refused(name):\n    try: call(name)\n    except CallFailed as failed: return str(failed)\n"
-    told = native.run(code + "[refused(name) for name in ('fetch.open', 'mount.look')]").value
-    assert all("no call that this sandbox was given" in text for text in told)
+    said = native.run(code + "[refused(name) for name in ('fetch.open', 'mount.look')]").value
+    assert all("no call that this sandbox was given" in text for text in said)
 
 
 def test_calls_that_only_file_systems_make_end_a_python_without_mounts():

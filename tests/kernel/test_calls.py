@@ -48,7 +48,7 @@ def test_a_call_is_an_event_and_its_reply_is_the_value(process):
 
 
 def test_an_error_is_raised_with_its_name_and_its_text(process):
-    code = "from belljar_kernel.calls import CallFailed\ntry: call('f')\nexcept CallFailed as e: told = e.name, e.text, str(e)\ntold"
+    code = "from belljar_kernel.pending import CallFailed\ntry: call('f')\nexcept CallFailed as e: said = e.name, e.text, str(e)\nsaid"
     call = asked(process, began(process, code))
     process.send({"type": "reply", "call_id": call["call_id"], "error": {"name": "KeyError", "value": "no such row"}})
     assert process.finish().done["value"] == ["KeyError", "no such row", "KeyError: no such row"]
@@ -155,8 +155,8 @@ def test_a_thread_that_is_left_behind_is_told_that_the_run_has_ended(process):
     call = asked(process, run)
     assert process.finish().done["status"] == "ok"
     answered = process.run("thread.join(10)\nfound")
-    told, refused = answered.done["value"]
-    assert "the run that made this call has ended" in told
+    ended, refused = answered.done["value"]
+    assert "the run that made this call has ended" in ended
     assert "only be made while a run is on" in refused
     reply(process, call, "late")
     assert process.run("found[2:]").done["value"] == []
@@ -166,7 +166,7 @@ def test_a_task_that_is_left_behind_is_told_when_its_loop_goes_on(process):
     run = began(process, "import asyncio\ntask = asyncio.ensure_future(call_async('f'))\nawait asyncio.sleep(0.1)")
     asked(process, run)
     assert process.finish().done["status"] == "ok"
-    answered = process.run("try: await task\nexcept RuntimeError as error: told = str(error)\ntold")
+    answered = process.run("try: await task\nexcept RuntimeError as error: said = str(error)\nsaid")
     assert "the run that made this call has ended" in answered.done["value"]
 
 

@@ -53,7 +53,7 @@ class Host:
         return replies
 
     def wait(self, seconds: float) -> None:
-        assert seconds < 60, f"nobody will ever reply to {self._asked}"
+        assert seconds < 60, f"no reply will ever come to {self._asked}"
 
     def get_ready(self) -> None:
         """Nothing to do."""
@@ -100,7 +100,7 @@ def test_a_request_and_its_response_pass_unchanged(host: Host):
     host.respond(b"hello", headers={"content-length": "5", "x-two": "2"})
     response = connection.getresponse()
     assert (response.status, response.headers["X-Two"], response.read()) == (200, "2", b"hello")
-    connection.request("GET", "/again")  # the same connection
+    connection.request("GET", "/again")  # on this connection, again
     host.respond(b"", 204)
     assert connection.getresponse().status == 204
 

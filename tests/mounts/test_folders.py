@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import struct
 import subprocess
@@ -15,9 +16,12 @@ from tests import probe
 
 from belljar.engines.base import ignore
 from belljar.engines.transport.frames import BrokenProtocol, encode
+from belljar.engines.wasm.builtins import Builtins
+from belljar.engines.wasm.fetches import Fetches
 from belljar.engines.wasm.folders import MOST_BYTES, MOST_FILES, Folders
 from belljar.engines.wasm.mounts import Mounts
 from belljar.engines.wasm.python import PythonExchange
+from belljar.engines.wasm.replies import Replies
 from belljar.errors import StartFailed
 
 HOSTILE: list[Any] = [
@@ -125,27 +129,58 @@ def test_what_is_open_and_what_is_read_at_once_is_bounded(vault: Path):
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
+class Sent:
+    """Takes what a process would be sent."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    def unsent(self) -> int:
+        return 0
+
+
+def builtins(vault: Path, sent: Sent, mounts: bool = True) -> Builtins:
+    """The calls of a sandbox about its folders, and nothing else."""
+    replies = Replies(sent, lambda reason: pytest.fail(reason))
+    folders = Mounts(Folders([os.path.realpath(vault)]), replies) if mounts else None
+    return Builtins(Fetches(lambda: None, replies), folders)
+
+
+LOOK = {"type": "call", "id": 1, "call_id": 7, "name": "mount.look", "args": {"mount": 0, "path": "prices.csv"}}
+
+
 def test_a_question_out_of_turn_breaks_the_protocol(vault: Path):
     async def flood() -> list[bytes]:
-        written: list[bytes] = []
-        mounts = Mounts(Folders([os.path.realpath(vault)]), written.append)
-        question = {"type": "mount", "id": 1, "number": 7, "act": "look", "mount": 0, "path": "prices.csv"}
-        for number in (None, "7", -1, 1 << 30, True):
+        sent = Sent()
+        asked = builtins(vault, sent)
+        for number in (0, 1 << 60, -(1 << 60)):
             with pytest.raises(BrokenProtocol):
-                mounts.take({**question, "number": number})
-        mounts.take(question)
+                asked.take({**LOOK, "call_id": number})
+        asked.take(LOOK)
         with pytest.raises(BrokenProtocol):
-            mounts.take(question)
-        while not written:
+            asked.take(LOOK)
+        while not sent.written:
             await asyncio.sleep(0.001)
-        mounts.take(question)
-        mounts.end()  # while a thread still looks: nobody is answered, and nothing stays open
+        asked.take(LOOK)
+        asked.end()  # while a thread still looks: no reply is sent, and nothing stays open
         await asyncio.sleep(0.2)
-        return written
+        return sent.written
 
     (frame,) = asyncio.run(flood())
-    size, tag, number = struct.unpack_from(">IBI", frame)
-    assert (size, tag, number) == (len(frame) - 4, ord("A"), 7)
+    (size,) = struct.unpack_from(">I", frame)
+    reply = json.loads(frame[4:])
+    assert (size, reply["type"], reply["call_id"]) == (len(frame) - 4, "reply", 7)
+
+
+def test_a_question_where_there_are_no_mounts_breaks_the_protocol(vault: Path):
+    async def ask() -> None:
+        with pytest.raises(BrokenProtocol):
+            builtins(vault, Sent(), mounts=False).take(LOOK)
+
+    asyncio.run(ask())
 
 
 OTHER_DISK = """
@@ -184,18 +219,18 @@ def test_other_disks_and_the_machines_own_file_systems_do_not_come_along(vault: 
 
 
 @pytest.mark.parametrize("asks", [False, True])
-def test_a_forged_question_ends_the_exchange_unless_it_belongs_to_a_request_with_mounts(asks: bool):
+def test_a_forged_question_ends_the_exchange_unless_it_belongs_to_a_request(asks: bool):
     async def forge() -> tuple[list[int], str | None]:
         exchange, taken = PythonExchange(), []
+        exchange.on_builtin = lambda event: taken.append(event["call_id"])
         if asks:
-            exchange.on_question = lambda event: taken.append(event["number"])
             exchange.ask({"type": "variables"}, ignore)
-            exchange.take(encode({"type": "mount", "id": exchange.open_id, "number": 1, "act": "look"}))
-        exchange.take(encode({"type": "mount", "id": 0, "number": 2, "act": "look"}))
+            exchange.take(encode({**LOOK, "id": exchange.open_id}))
+        exchange.take(encode({**LOOK, "id": 0}))
         return taken, exchange.ended.result()
 
     taken, ended = asyncio.run(forge())
-    assert taken == ([1] if asks else [])
+    assert taken == ([7] if asks else [])
     assert ended is not None
     assert "broke the protocol" in ended
 

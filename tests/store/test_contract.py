@@ -28,7 +28,7 @@ def test_what_goes_in_comes_out(store: Store):
     store.add_sandbox(first)
     store.add_sandbox(other)
     assert store.sandbox(first.id) == first
-    assert store.sandbox("nobody") is None
+    assert store.sandbox("no-such-id") is None
     assert store.sandboxes() == [other, first]
     assert store.sandboxes("ann") == [first]
     saved = checkpoint(first)

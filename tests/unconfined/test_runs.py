@@ -196,6 +196,14 @@ def test_it_completes_describes_saves_and_restores(sandbox: Sandbox):
         assert restored.run("[double(number), open('file').read()]").value == [4, "text"]
 
 
+def test_a_fork_has_the_state_and_goes_its_own_way(sandbox: Sandbox):
+    sandbox.run("x = [1]")
+    (fork,) = sandbox.fork(1)
+    with fork:
+        assert fork.run("x.append(2); x").value == [1, 2]
+        assert sandbox.run("x").value == [1]
+
+
 def test_a_sandbox_that_was_closed_says_so(host: UnconfinedHost):
     sandbox = Sandbox()
     raised: list[type[BaseException]] = []

@@ -240,7 +240,7 @@ def said(name):
 FLOODS = {
     "refused calls": "while True: calls._current.ask('open', {}).leave()",
     "large calls": "x = {'x': 'y' * 900000}\nwhile True: calls._current.ask('open', x).leave()",
-    "calls that wait": "while True: calls.call('open')",
+    "calls that wait": "while True: said('open')",
 }
 
 
@@ -251,9 +251,9 @@ def call_out(trial: Trial) -> str:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     names = ["open", "eval", "fetch", "belljar", "", "..", "__class__", "x" * 100_000]
     asked = trial.run(f"{CALLS}[said(name) for name in {names!r}]")
-    told = asked.value if isinstance(asked.value, list) else []
-    trial.expect(len(told) == len(names), f"not all names were answered: {asked.status} {asked.error}")
-    trial.expect(all("no call that this sandbox was given" in text for text in told), f"not refused: {told!r:.500}")
+    said = asked.value if isinstance(asked.value, list) else []
+    trial.expect(len(said) == len(names), f"not all names were answered: {asked.status} {asked.error}")
+    trial.expect(all("no call that this sandbox was given" in text for text in said), f"not refused: {said!r:.500}")
     ends = []
     for what, flood in FLOODS.items():
         execution = trial.run(CALLS + flood, timeout=2)

@@ -1,6 +1,7 @@
 """The contract that every engine keeps. An engine refuses what it cannot enforce; it never degrades in silence.
 
 `Engine` and `KernelProcess` are all that an engine must have. `engines.options` has what it may have on top.
+`engines.transport.seat` keeps most of `KernelProcess`, for engines whose kernel answers for the files.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class KernelWorkspace:
         await self._request("file_delete", path)
 
     async def _forget(self, path: str) -> None:
-        """Take away what an upload left that nobody waits for any more."""
+        """Take away what an upload left whose caller is gone."""
         with contextlib.suppress(SandboxError):
             await self.delete(path)
 
@@ -129,7 +129,7 @@ def _nonsense(path: str) -> FileError:
 
 
 def _spoken(path: str, failure: object, answer: Event) -> FileError:
-    """The same words as every engine has for it."""
+    """The words that every engine has for it."""
     match failure:
         case "missing":
             return FileMissing(f"there is no {path!r} in the workspace")

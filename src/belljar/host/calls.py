@@ -1,4 +1,4 @@
-"""The calls out of one run. All of them are hostile: each is checked and bounded before a caller hears of it."""
+"""The calls out of a run. All of them are hostile: each is checked and bounded before a caller hears of it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Open:
 
 
 class Calls:
-    """Takes the calls of one run. Callers get numbers of the host's own, which no two calls of a sandbox share."""
+    """Takes the calls of a run. Callers get numbers of the host's own, which no two calls of a sandbox share."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Calls:
         """Why a call is refused, as its code inside reads it."""
         self._count += 1
         if self._count > MOST_CALLS + MOST_IGNORANT:
-            raise BrokenProtocol(f"calls went on after {MOST_CALLS:,} of one run, and each was refused")
+            raise BrokenProtocol(f"calls went on after {MOST_CALLS:,} in a run, and each was refused")
         if self._count > MOST_CALLS:
             return f"one run may make {MOST_CALLS:,} calls; make the others in another run"
         if name not in self._tools:

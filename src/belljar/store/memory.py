@@ -34,7 +34,7 @@ class MemoryStore:
         return found if found is not None and owner in (None, found.owner) else None
 
     def sandboxes(self, owner: str | None = None, closed: bool = False) -> list[SandboxRecord]:
-        """All of them, or those of one owner, the newest first."""
+        """All of them, or those of an owner, the newest first."""
         with self._lock:
             rows = [row for row in self._sandboxes.values() if owner in (None, row.owner)]
         return sorted((row for row in rows if closed or row.state != "closed"), key=lambda row: -row.created)

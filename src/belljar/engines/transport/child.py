@@ -14,6 +14,8 @@ from pathlib import Path
 from belljar.engines.base import Exit, Sample
 from belljar.engines.usage import used
 
+HAS_WAITID = hasattr(os, "waitid")  # macOS has it from Python 3.13 on
+
 
 class Child:
     """One process, and those of its group. `exit` is done when it has ended; it is reaped by then."""
@@ -45,11 +47,13 @@ class Child:
     @property
     def has_ended(self) -> bool:
         """Whether it has ended, also when the loop does not know it yet."""
-        return self.exit.done() or os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+        if self.exit.done() or not HAS_WAITID:
+            return self.exit.done()
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
 
     def interrupt(self) -> None:
         """SIGINT to the process, SIGKILL to all others of its group."""
-        if not self.exit.done():  # then nobody has reaped it, and the number is still its own
+        if not self.exit.done():  # else its number may be that of another process by now
             os.kill(self.pid, signal.SIGINT)
             for pid in _members(self.pid) - {self.pid}:
                 with contextlib.suppress(ProcessLookupError):
@@ -78,7 +82,10 @@ class Child:
 
     def _watch(self) -> None:
         """Wait for the end in a thread. The loop reaps the process, so that it never signals a number of another."""
-        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        if HAS_WAITID:
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        else:
+            self._process.wait()
         try:
             self.loop.call_soon_threadsafe(self._reap)
         except RuntimeError:  # the loop was closed meanwhile

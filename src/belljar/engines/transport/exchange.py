@@ -1,4 +1,4 @@
-"""One Request at a time with a kernel, and its Events as they come. All that arrives is untrusted."""
+"""Requests to a kernel, each seen through before the next, and their Events. All that arrives is untrusted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Exchange:
         self.open_id = 0
         self.on_event: OnEvent | None = None
         self.done: asyncio.Future[Event | None] | None = None  # None: the kernel ended instead
-        self._waiter: asyncio.Future[Event | None] | None = None  # who may leave; the answer is taken all the same
+        self._waiter: asyncio.Future[Event | None] | None = None  # may be cancelled; the answer is taken anyway
         self._reader = FrameReader()
         self._requests = 0
 
@@ -85,7 +85,7 @@ class Exchange:
         """A Request is about to be sent: let go of what came before it, where that comes another way."""
 
     def abandon(self) -> None:
-        """Nobody waits for the open Request any more: take its answer all the same, for it will come."""
+        """The caller has left the open Request: take its answer anyway, for it will come."""
         self.on_event = ignore if self.done is not None and not self.done.done() else None
 
     async def idle(self) -> None:

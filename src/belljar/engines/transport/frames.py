@@ -88,7 +88,7 @@ def _check_depth(event: Event) -> None:
 
 
 def _has_too_many_parts(body: bytes) -> bool:
-    """Told before it is parsed, and in linear time: what is in strings does not count."""
+    """Seen before it is parsed, and in linear time: what is in strings does not count."""
     bare = body.replace(rb"\\", b"").replace(rb"\"", b"")
     return bare.count(b'"') > 4 * FRAME_PARTS or _parts(_STRING.sub(b"", bare)) > FRAME_PARTS
 

@@ -187,7 +187,7 @@ class Seat(Generic[E]):
             raise exits.in_set_up(ended.exit, self.spec.limits) from None
 
     async def _ask(self, request: dict[str, Any]) -> Event:
-        """About files: they can be asked for between the end of one kernel and the start of the next."""
+        """About files: they can be asked for between the end of a kernel and the start of the next."""
         async with self._turn:
             await self._answered()
             async with self._starting:

@@ -15,7 +15,7 @@ def is_builtin(event: Event) -> bool:
 
 
 class Builtins:
-    """The calls of one Python: requests to the network, and looks at mounted folders when it has any."""
+    """The calls of a Python: requests to the network, and looks at mounted folders when it has any."""
 
     def __init__(self, fetches: Fetches, mounts: Mounts | None) -> None:
         self._fetches = fetches

@@ -23,13 +23,13 @@ WINDOW_BYTES = 512 << 10  # of a body that waits here, in either direction
 LEAST_BYTES = 1 << 10  # that a piece counts for, however small it is
 MOST_REDIRECTS = 20
 LONGEST_URL, LONGEST_METHOD, MOST_HEADERS, HEADERS_BYTES = 32 << 10, 32, 256, 64 << 10
-STALLED_S = 60  # a response that nobody reads is given up
+STALLED_S = 60  # a response that is not read is given up
 
 
 class Fetches:
-    """All of one Python. The number of a fetch is that of the call which opened it."""
+    """All fetches of a Python. The number of a fetch is that of the call which opened it."""
 
-    def __init__(self, way_out: Callable[[], WayOut | None], replies: Replies) -> None:
+    def __init__(self, way_out: WayOut, replies: Replies) -> None:
         self._way_out = way_out
         self._replies = replies
         self._open: dict[int, _Fetch] = {}
@@ -50,10 +50,10 @@ class Fetches:
         if step == "close":
             if fetch is not None:
                 self._leave(fetch)
-        elif fetch is None:
-            self._replies.fail(call_id, "closed", "this request is over")
-        else:
+        elif fetch is not None:
             fetch.take(step, call_id, args)
+        else:
+            self._replies.fail(call_id, "closed", "this request is over")
 
     def end(self) -> None:
         """Leave everything: the Python is gone."""
@@ -64,9 +64,6 @@ class Fetches:
     def _begin(self, call_id: int, args: Args) -> None:
         if call_id in self._open:
             raise BrokenProtocol("two fetches with one number")
-        way_out = self._way_out()
-        if way_out is None:
-            raise BrokenProtocol("a fetch before there is code that could ask for it")
         fetch = _Fetch(call_id, args, self._replies, lambda: self._open.pop(call_id, None))
         if len(self._open) >= MOST_OPEN:
             self._open = {number: each for number, each in self._open.items() if not each.has_failed}
@@ -75,7 +72,7 @@ class Fetches:
             self._replies.fail(call_id, "unreachable", message)
             return
         self._open[call_id] = fetch
-        fetch.task = asyncio.get_running_loop().create_task(fetch.run(way_out))
+        fetch.task = asyncio.get_running_loop().create_task(fetch.run(self._way_out))
 
     def _leave(self, fetch: _Fetch) -> None:
         self._open.pop(fetch.number, None)

@@ -30,7 +30,7 @@ class Mounts:
         self._work = asyncio.get_running_loop().create_task(self._answer(act, call_id, args))
 
     def end(self) -> None:
-        """Let go of every folder and file, as soon as nobody works with them."""
+        """Let go of every folder and file, as soon as none is being looked at."""
         self._is_over = True
         if self._work is None:
             self._folders.close()

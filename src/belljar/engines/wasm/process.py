@@ -135,7 +135,7 @@ class WasmProcess(Seat[PythonExchange]):
         exchange.ended.add_done_callback(lambda _: self._on_end(runner, exchange))
         replies = Replies(runner, exchange.end)
         mounts = Mounts(self._folders.again(), replies) if self._folders is not None else None
-        builtins = Builtins(Fetches(lambda: self._way_out, replies), mounts)
+        builtins = Builtins(Fetches(self._way_out, replies), mounts)
         exchange.on_builtin = builtins.take
         exchange.ended.add_done_callback(lambda _: builtins.end())
         if self.spec.environment.layer is not None:

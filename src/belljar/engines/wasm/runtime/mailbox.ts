@@ -43,7 +43,7 @@ export class Outbox {
   flush(): void {
     while (this.#later.length) {
       if (!this.#write(...this.#later[0])) {
-        store(this.#shared, FULL, 1); // whoever takes a message from now on says so; one may just have been taken
+        store(this.#shared, FULL, 1); // the next message that is taken is announced; one may just have been taken
         if (!this.#write(...this.#later[0])) break;
       }
       this.#later.shift();
