@@ -124,7 +124,7 @@ def test_results_beyond_their_cap_are_left_out():
 
 
 def recorder_of(execution: Execution) -> Recorder:
-    return Recorder(execution, 1000, Overflow(1, Budget(1 << 20)), None, lambda _: None)
+    return Recorder(execution, 1000, Overflow(1, Budget(1 << 20)), None, lambda _: None, lambda _: None)
 
 
 def finished(done: dict[str, object]) -> Execution:
