@@ -1,10 +1,10 @@
-"""Hostile questions about mounted folders, without a sandbox: a failure by word, and never a look beyond them."""
+"""Hostile calls about mounted folders, without a sandbox: a failure by word, and never a look beyond them."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
-import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +17,7 @@ from belljar.engines.transport.frames import BrokenProtocol, encode
 from belljar.engines.wasm.folders import MOST_BYTES, MOST_FILES, Folders
 from belljar.engines.wasm.mounts import Mounts
 from belljar.engines.wasm.python import PythonExchange
+from belljar.engines.wasm.replies import Replies
 from belljar.errors import StartFailed
 
 HOSTILE: list[Any] = [
@@ -124,27 +125,57 @@ def test_what_is_open_and_what_is_read_at_once_is_bounded(vault: Path):
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
-def test_a_question_out_of_turn_breaks_the_protocol(vault: Path):
+class Runner:
+    """A process that takes what it is sent."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def write(self, frame: bytes) -> None:
+        self.written.append(frame)
+
+    def unsent(self) -> int:
+        return 0
+
+
+def test_a_call_out_of_turn_breaks_the_protocol(vault: Path):
     async def flood() -> list[bytes]:
-        written: list[bytes] = []
-        mounts = Mounts(Folders([os.path.realpath(vault)]), written.append)
-        question = {"type": "mount", "id": 1, "number": 7, "act": "look", "mount": 0, "path": "prices.csv"}
-        for number in (None, "7", -1, 1 << 30, True):
-            with pytest.raises(BrokenProtocol):
-                mounts.take({**question, "number": number})
-        mounts.take(question)
+        runner = Runner()
+        mounts = Mounts(Folders([os.path.realpath(vault)]), Replies(runner, lambda _: None))  # type: ignore[arg-type]
+        place = {"mount": 0, "path": "prices.csv"}
+        mounts.take("look", -7, place)
         with pytest.raises(BrokenProtocol):
-            mounts.take(question)
-        while not written:
+            mounts.take("look", -8, place)
+        while not runner.written:
             await asyncio.sleep(0.001)
-        mounts.take(question)
-        mounts.end()  # while a thread still looks: nobody is answered, and nothing stays open
+        mounts.take("look", -9, {**place, "act": "read"})
+        mounts.end()  # while a thread still looks: no reply is sent, and nothing stays open
         await asyncio.sleep(0.2)
-        return written
+        return runner.written
 
     (frame,) = asyncio.run(flood())
-    size, tag, number = struct.unpack_from(">IBI", frame)
-    assert (size, tag, number) == (len(frame) - 4, ord("A"), 7)
+    reply = json.loads(frame[4:])
+    assert (reply["type"], reply["call_id"], reply["value"]["facts"][:2]) == ("reply", -7, ["file", 26])
+
+
+def test_what_is_read_travels_as_it_is_and_a_failure_is_an_error(vault: Path):
+    async def answered(act: str, args: dict[str, Any]) -> bytes:
+        runner = Runner()
+        mounts = Mounts(Folders([os.path.realpath(vault)]), Replies(runner, lambda _: None))  # type: ignore[arg-type]
+        mounts.take("open", -1, {"mount": 0, "path": "prices.csv"})
+        while len(runner.written) < 1:
+            await asyncio.sleep(0.001)
+        mounts.take(act, -2, {"handle": 1, **args})
+        while len(runner.written) < 2:
+            await asyncio.sleep(0.001)
+        mounts.end()
+        return runner.written[1]
+
+    text, _, data = asyncio.run(answered("read", {"offset": 0, "size": 100}))[4:].partition(b"\n")
+    assert json.loads(text) == {"type": "reply", "call_id": -2, "value": {}}
+    assert data == (vault / "prices.csv").read_bytes()
+    refused = json.loads(asyncio.run(answered("size", {"handle": 9}))[4:])
+    assert refused["error"]["name"] == "failed"
 
 
 OTHER_DISK = """
@@ -183,18 +214,19 @@ def test_other_disks_and_the_machines_own_file_systems_do_not_come_along(vault: 
 
 
 @pytest.mark.parametrize("asks", [False, True])
-def test_a_forged_question_ends_the_exchange_unless_it_belongs_to_a_request_with_mounts(asks: bool):
+def test_a_forged_call_ends_the_exchange_unless_it_belongs_to_a_request(asks: bool):
     async def forge() -> tuple[list[int], str | None]:
         exchange, taken = PythonExchange(), []
+        look = {"type": "call", "name": "mount.look", "args": {"mount": 0, "path": ""}}
         if asks:
-            exchange.on_question = lambda event: taken.append(event["number"])
+            exchange.on_builtin = lambda event: taken.append(event["call_id"])
             exchange.ask({"type": "variables"}, ignore)
-            exchange.take(encode({"type": "mount", "id": exchange.open_id, "number": 1, "act": "look"}))
-        exchange.take(encode({"type": "mount", "id": 0, "number": 2, "act": "look"}))
+            exchange.take(encode({**look, "id": exchange.open_id, "call_id": -1}))
+        exchange.take(encode({**look, "id": 0, "call_id": -2}))
         return taken, exchange.ended.result()
 
     taken, ended = asyncio.run(forge())
-    assert taken == ([1] if asks else [])
+    assert taken == ([-1] if asks else [])
     assert ended is not None
     assert "broke the protocol" in ended
 
