@@ -234,3 +234,47 @@ def test_a_fork_makes_calls_of_its_own(native: Caller):
         native.close()
         native.id = parent
     assert native.run("kept + call('add', {'numbers': [1]})").value == 2
+
+
+CROWD = """
+import threading
+wrong = []
+def blocking(tag):
+    for n in range(30):
+        if call("echo", {"n": [tag, n]}) != {"n": [tag, n]}: wrong.append((tag, n))
+def awaiting(tag):
+    async def one(n):
+        if await call_async("echo", {"n": [tag, n]}) != {"n": [tag, n]}: wrong.append((tag, n))
+    async def rounds():
+        for _ in range(5): await asyncio.gather(*(one(n) for n in range(6)))
+    asyncio.run(rounds())
+threads = [threading.Thread(target=act, args=(tag,)) for tag, act in enumerate([blocking] * 8 + [awaiting] * 4)]
+for thread in threads: thread.start()
+blocking("main")
+for thread in threads: thread.join()
+wrong
+"""
+
+
+def test_a_crowd_of_threads_and_loops_gets_every_reply_where_it_belongs(native: Caller):
+    ran = native.run(CROWD)
+    assert (ran.status, ran.value) == ("ok", []), ran.error
+    assert len(ran.tool_calls) == 8 * 30 + 4 * 30 + 30
+    assert {row["status"] for row in ran.tool_calls} == {"ok"}
+
+
+def test_threads_that_call_without_end_end_with_an_interrupted_run(native: Caller):
+    code = (
+        "import threading\n"
+        "def ask():\n"
+        "    while True: call('echo', {})\n"
+        "def ask_until_it_fails():\n"
+        "    try: ask()\n"
+        "    except RuntimeError: pass\n"
+        "for _ in range(4): threading.Thread(target=ask_until_it_fails).start()\nask()"
+    )
+    for _ in range(5):
+        ran = native.run(code, timeout_s=0.3)
+        assert (ran.status, ran.state) == ("timeout", "kept"), ran.error
+        ran = native.run("threading.active_count(), call('add', {'numbers': [1]})")
+        assert ran.value == [1, 1], ran.error

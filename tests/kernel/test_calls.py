@@ -124,6 +124,40 @@ def test_an_interrupt_ends_the_wait_and_a_reply_that_comes_later_harms_nothing(p
     assert process.finish().done["value"] == 42
 
 
+def test_an_interrupt_reaches_the_main_thread_while_another_reads_for_it(process):
+    run = began(
+        process,
+        "import threading, time\nfound = []\n"
+        "other = threading.Thread(target=lambda: found.append(call('other')))\nother.start()\n"
+        "time.sleep(0.2)\n"
+        "try: call('mine')\nexcept KeyboardInterrupt: found.append('interrupted')\n"
+        "other.join()\nfound",
+    )
+    calls = {event["name"]: event for event in (asked(process, run), asked(process, run))}
+    time.sleep(0.2)
+    process.interrupt()
+    time.sleep(0.2)
+    reply(process, calls["other"], "answered")
+    assert process.finish().done["value"] == ["interrupted", "answered"]
+
+
+def test_another_thread_reads_on_when_the_reader_was_interrupted(process):
+    run = began(
+        process,
+        "import threading, time\nfound = []\n"
+        "def ask():\n    time.sleep(0.2)\n    found.append(call('other'))\n"
+        "other = threading.Thread(target=ask)\nother.start()\n"
+        "try: call('mine')\nexcept KeyboardInterrupt: found.append('interrupted')\n"
+        "other.join()\nfound",
+    )
+    calls = {event["name"]: event for event in (asked(process, run), asked(process, run))}
+    time.sleep(0.2)
+    process.interrupt()
+    time.sleep(0.2)
+    reply(process, calls["other"], "answered")
+    assert process.finish().done["value"] == ["interrupted", "answered"]
+
+
 def test_a_frame_of_which_half_has_come_survives_an_interrupt(process):
     call = asked(process, began(process, "call('f')"))
     body = json.dumps({"type": "reply", "call_id": call["call_id"], "value": "x" * 100_000}).encode()
