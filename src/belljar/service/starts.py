@@ -53,7 +53,7 @@ class Starts:
             SandboxError: when it did not start; nothing of it is left.
         """
         record = await self._record(owner, request)
-        env = check_environment(request.env)
+        env, request = check_environment(request.env), replace(request, tools=check_tools(request.tools))
         async with self.transitions.of(owner, record.id):
             if (there := self.host.session(owner, record.id)) is not None:
                 return there
@@ -105,7 +105,7 @@ class Starts:
         env: Mapping[str, str],
         request: SandboxRequest | None = None,
     ) -> Session:
-        registry, tools = self.host.registry, check_tools(request.tools) if request else ()
+        registry, tools = self.host.registry, request.tools if request else ()
         engine, installer = await registry.choose(record.engine), registry.installer(record.engine)
         environment = await self.host.environment(installer, record.policy, record.python, packages)
         session = await self.host.admit(record, Plan(engine, installer, environment, dict(env), tools), saver)
