@@ -25,6 +25,7 @@ WALLED: dict[str, tuple[str, ...]] = {
 }
 ALONE = {  # start nothing, or only in those tests that ask for a fixture below
     *("benchmarks/test_benchmarks.py", "checklist/test_coverage.py", "conformance/test_suite.py"),
+    "conformance/test_without_walls.py",
     *("durability/test_admission.py", "durability/test_history.py", "mounts/test_folders.py", "mounts/test_mounts.py"),
     *(f"native/test_{name}.py" for name in ("copying", "hugepages", "layout", "link", "packing", "program_layout")),
     *("native/test_removal.py", "reliability/test_denials.py", "reliability/test_overflow.py"),
@@ -32,6 +33,7 @@ ALONE = {  # start nothing, or only in those tests that ask for a fixture below
     *("state/test_envelope.py", "state/test_keys.py"),
     *(f"wasm/test_{name}.py" for name in ("binary", "bundle", "pack")),
 }
+WALLESS = "unconfined"  # whose fixtures have the names of others, and start nothing that has walls
 # Fixtures that start an engine, or that need what `make setup` prepares for one.
 FIXTURES: dict[str, tuple[str, ...]] = {
     "native": ("native",),
@@ -52,7 +54,7 @@ def mark(item: pytest.Item) -> None:
     if place.as_posix() not in ALONE and place.parts[0] in WALLED:
         found |= {"engine", *WALLED[place.parts[0]]}
     for fixture in getattr(item, "fixturenames", ()):
-        found |= {"engine", *FIXTURES[fixture]} if fixture in FIXTURES else set()
+        found |= {"engine", *FIXTURES[fixture]} if fixture in FIXTURES and place.parts[0] != WALLESS else set()
     if found:
         found |= {"engine", *given(item), *({"wasm"} if "wasm" in place.stem else ())}
     if "engine" in found and not found.intersection(ENGINES):
