@@ -44,6 +44,8 @@ FIXTURES: dict[str, tuple[str, ...]] = {
     "wasm": ("wasm",),
     "real": ("wasm",),
 }
+# Parameters whose value is the engine that the test starts, wherever it lies.
+GIVEN = {"engine", "installer", "kind", "mounted"}
 
 
 def mark(item: pytest.Item) -> None:
@@ -55,16 +57,20 @@ def mark(item: pytest.Item) -> None:
         found |= {"engine", *WALLED[place.parts[0]]}
     for fixture in getattr(item, "fixturenames", ()):
         found |= {"engine", *FIXTURES[fixture]} if fixture in FIXTURES and place.parts[0] != WALLESS else set()
-    if found:
-        found |= {"engine", *given(item), *({"wasm"} if "wasm" in place.stem else ())}
+    if found or GIVEN & {name for name, value in values(item).items() if value in ENGINES}:
+        found |= {
+            "engine",
+            *(value for value in values(item).values() if value in ENGINES),
+            *({"wasm"} if "wasm" in place.stem else ()),
+        }
     if "engine" in found and not found.intersection(ENGINES):
         found.add("native")  # it takes the best one, or none by name
     for name in sorted(found - before):
         item.add_marker(name)
 
 
-def given(item: pytest.Item) -> set[str]:
-    """The engines among the values that a parametrised test is given."""
+def values(item: pytest.Item) -> dict[str, str]:
+    """The texts that a parametrised test is given, or its fixtures, by the names of these."""
     call = getattr(item, "callspec", None)
-    values = call.params.values() if call is not None else ()
-    return {value for value in values if isinstance(value, str) and value in ENGINES}
+    given = call.params if call is not None else {}
+    return {name: value for name, value in given.items() if isinstance(value, str)}

@@ -55,7 +55,7 @@ def core(sandbox: AnySandbox) -> AsyncSandbox:
 
 def wait(sandbox: AnySandbox, coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the background loop of its host, and block until it is done."""
-    return core(sandbox).wait(coroutine)
+    return core(sandbox)._background.wait(coroutine)
 
 
 def service(sandbox: AnySandbox) -> LocalService:

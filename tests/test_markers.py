@@ -32,7 +32,9 @@ class Stated:
     [
         (Stated("kernel/test_value.py", "guest"), set()),
         (Stated("kernel/test_value.py", "guest", "science"), {"engine", "native"}),
-        (Stated("packages/test_missing.py", engine="wasm"), set()),
+        (Stated("cli/test_doctor.py", auto="wasm"), set()),
+        (Stated("service/test_owners.py", "kind", kind="native"), {"engine", "native"}),
+        (Stated("service/test_owners.py", "kind", kind="unconfined"), set()),
         (Stated("packages/test_layers.py", "apart", installer="wasm"), {"engine", "wasm"}),
         (Stated("api/test_run.py", "sandbox"), {"engine", "native"}),
         (Stated("api/test_files.py", engine="wasm"), {"engine", "wasm"}),

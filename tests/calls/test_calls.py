@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.calls.conftest import Caller
+from tests.calls.conftest import IMPORTS, Caller
 
 from belljar import InvalidRequest
 from belljar.events import Call
@@ -26,7 +26,7 @@ def test_a_value_comes_back_as_it_was_given(caller: Caller):
 def test_an_error_is_raised_inside_with_its_name_and_text(caller: Caller):
     ran = caller.run("call('fail', {'name': 'KeyError', 'text': 'no such row'})")
     assert (ran.error.name, ran.error.value) == ("CallFailed", "KeyError: no such row")
-    assert ran.error.line == 3
+    assert ran.error.line == IMPORTS.count("\n") + 1
     assert [row["status"] for row in ran.tool_calls] == ["error"]
     code = "try: call('fail', {'name': 'A', 'text': 'b'})\nexcept CallFailed as failed: said = failed.name, failed.text\nsaid"
     assert caller.run(code).value == ["A", "b"]

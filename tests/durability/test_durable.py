@@ -126,7 +126,7 @@ def test_leaving_the_block_keeps_it_and_close_does_not(here: LocalHost):
     with Sandbox("native") as plain:
         plain.run("x = 2")
         assert Sandbox.connect(plain.id).run("x").value == 2
-    with pytest.raises(SandboxMissing):
+    with pytest.raises(SandboxClosed):
         Sandbox.connect(plain.id)
 
 

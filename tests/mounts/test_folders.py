@@ -1,18 +1,16 @@
-"""Hostile questions about mounted folders, without a sandbox: a failure by word, and never a look beyond them."""
+"""Hostile calls about mounted folders, without a sandbox: a failure by word, and never a look beyond them."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
-import struct
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import probe
 
 from belljar.engines.base import ignore
 from belljar.engines.transport.frames import BrokenProtocol, encode
@@ -129,58 +127,73 @@ def test_what_is_open_and_what_is_read_at_once_is_bounded(vault: Path):
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
-class Sent:
-    """Takes what a process would be sent."""
+class Runner:
+    """A process that takes what it is sent."""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
 
-    def write(self, data: bytes) -> None:
-        self.written.append(data)
+    def write(self, frame: bytes) -> None:
+        self.written.append(frame)
 
     def unsent(self) -> int:
         return 0
 
 
-def builtins(vault: Path, sent: Sent, mounts: bool = True) -> Builtins:
-    """The calls of a sandbox about its folders, and nothing else."""
-    replies = Replies(sent, lambda reason: pytest.fail(reason))
-    folders = Mounts(Folders([os.path.realpath(vault)]), replies) if mounts else None
-    return Builtins(Fetches(lambda: None, replies), folders)
-
-
-LOOK = {"type": "call", "id": 1, "call_id": 7, "name": "mount.look", "args": {"mount": 0, "path": "prices.csv"}}
-
-
-def test_a_question_out_of_turn_breaks_the_protocol(vault: Path):
+def test_a_call_out_of_turn_breaks_the_protocol(vault: Path):
     async def flood() -> list[bytes]:
-        sent = Sent()
-        asked = builtins(vault, sent)
-        for number in (0, 1 << 60, -(1 << 60)):
-            with pytest.raises(BrokenProtocol):
-                asked.take({**LOOK, "call_id": number})
-        asked.take(LOOK)
+        runner = Runner()
+        mounts = Mounts(Folders([os.path.realpath(vault)]), Replies(runner, lambda _: None))  # type: ignore[arg-type]
+        place = {"mount": 0, "path": "prices.csv"}
+        mounts.take("look", -7, place)
         with pytest.raises(BrokenProtocol):
-            asked.take(LOOK)
-        while not sent.written:
+            mounts.take("look", -8, place)
+        while not runner.written:
             await asyncio.sleep(0.001)
-        asked.take(LOOK)
-        asked.end()  # while a thread still looks: no reply is sent, and nothing stays open
+        mounts.take("look", -9, {**place, "act": "read"})
+        mounts.end()  # while a thread still looks: no reply is sent, and nothing stays open
         await asyncio.sleep(0.2)
-        return sent.written
+        return runner.written
 
     (frame,) = asyncio.run(flood())
-    (size,) = struct.unpack_from(">I", frame)
     reply = json.loads(frame[4:])
-    assert (size, reply["type"], reply["call_id"]) == (len(frame) - 4, "reply", 7)
+    assert (reply["type"], reply["call_id"], reply["value"]["facts"][:2]) == ("reply", -7, ["file", 26])
 
 
-def test_a_question_where_there_are_no_mounts_breaks_the_protocol(vault: Path):
+@pytest.mark.parametrize(("has_mounts", "number"), [(False, 7), (True, 0), (True, 1 << 60), (True, -(1 << 60))])
+def test_a_call_without_mounts_or_with_a_number_that_cannot_be_breaks_the_protocol(
+    vault: Path, has_mounts: bool, number: int
+):
     async def ask() -> None:
+        replies = Replies(Runner(), lambda _: None)  # type: ignore[arg-type]
+        mounts = Mounts(Folders([os.path.realpath(vault)]), replies) if has_mounts else None
+        place = {"mount": 0, "path": "prices.csv"}
+        builtins = Builtins(Fetches(lambda: None, replies), mounts)
         with pytest.raises(BrokenProtocol):
-            builtins(vault, Sent(), mounts=False).take(LOOK)
+            builtins.take({"type": "call", "id": 1, "call_id": number, "name": "mount.look", "args": place})
+        builtins.end()
 
     asyncio.run(ask())
+
+
+def test_what_is_read_travels_as_it_is_and_a_failure_is_an_error(vault: Path):
+    async def answered(act: str, args: dict[str, Any]) -> bytes:
+        runner = Runner()
+        mounts = Mounts(Folders([os.path.realpath(vault)]), Replies(runner, lambda _: None))  # type: ignore[arg-type]
+        mounts.take("open", -1, {"mount": 0, "path": "prices.csv"})
+        while len(runner.written) < 1:
+            await asyncio.sleep(0.001)
+        mounts.take(act, -2, {"handle": 1, **args})
+        while len(runner.written) < 2:
+            await asyncio.sleep(0.001)
+        mounts.end()
+        return runner.written[1]
+
+    text, _, data = asyncio.run(answered("read", {"offset": 0, "size": 100}))[4:].partition(b"\n")
+    assert json.loads(text) == {"type": "reply", "call_id": -2, "value": {}}
+    assert data == (vault / "prices.csv").read_bytes()
+    refused = json.loads(asyncio.run(answered("size", {"handle": 9}))[4:])
+    assert refused["error"]["name"] == "failed"
 
 
 OTHER_DISK = """
@@ -219,18 +232,19 @@ def test_other_disks_and_the_machines_own_file_systems_do_not_come_along(vault: 
 
 
 @pytest.mark.parametrize("asks", [False, True])
-def test_a_forged_question_ends_the_exchange_unless_it_belongs_to_a_request(asks: bool):
+def test_a_forged_call_ends_the_exchange_unless_it_belongs_to_a_request(asks: bool):
     async def forge() -> tuple[list[int], str | None]:
         exchange, taken = PythonExchange(), []
-        exchange.on_builtin = lambda event: taken.append(event["call_id"])
+        look = {"type": "call", "name": "mount.look", "args": {"mount": 0, "path": ""}}
         if asks:
+            exchange.on_builtin = lambda event: taken.append(event["call_id"])
             exchange.ask({"type": "variables"}, ignore)
-            exchange.take(encode({**LOOK, "id": exchange.open_id}))
-        exchange.take(encode({**LOOK, "id": 0}))
+            exchange.take(encode({**look, "id": exchange.open_id, "call_id": -1}))
+        exchange.take(encode({**look, "id": 0, "call_id": -2}))
         return taken, exchange.ended.result()
 
     taken, ended = asyncio.run(forge())
-    assert taken == ([7] if asks else [])
+    assert taken == ([-1] if asks else [])
     assert ended is not None
     assert "broke the protocol" in ended
 
@@ -262,7 +276,10 @@ def test_a_listing_that_is_given_up_or_fails_keeps_nothing_open(
     assert ask(folders, act="more", handle=begun[0])[0] == {"failure": "failed"}
     assert ask(folders, act="more", handle=begun[-1])[0]["handle"] is None
 
-    probe.refuse_to_enter_folders(monkeypatch)
+    def refuse(*_: object) -> None:  # as in a folder that may be listed but not entered
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("belljar.engines.wasm.folders._facts", refuse)
     assert ask(folders, act="list", path="notes")[0] == {"failure": "refused"}
     assert len(os.listdir("/proc/self/fd")) == before
 

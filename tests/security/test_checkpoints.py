@@ -194,15 +194,19 @@ globals()["\ud800"] = 6
     assert again.restored.skipped == {}
 
 
-@pytest.mark.parametrize("data", ["7", "'no base64'", "'é'", "'===='", "''", "None"])
+@pytest.mark.parametrize(
+    ("data", "why", "state"),
+    [(text, "nonsense", "kept") for text in ("'no base64'", "'é'", "'===='", "''")]
+    + [(value, "broke the protocol: an event state whose data", "reset") for value in ("7", "None")],
+)
 @pytest.mark.usefixtures("native")
-def test_nonsense_in_place_of_bytes_is_told_as_such(data: str):
+def test_nonsense_in_place_of_bytes_is_named_and_what_is_no_event_ends_that_python(data: str, why: str, state: str):
     lie = "import belljar_kernel.state as s\ndef save(self, _, answer):\n    answer.send('state', {'part': 1, 'data': %s})\n    return {'parts': []}"
     with Sandbox("native", policy=PLAIN) as sandbox:
         sandbox.run(f"{lie % data}\ns.State.save = save").raise_for_status()
-        with pytest.raises(SandboxError, match="nonsense"):
+        with pytest.raises(SandboxError, match=why):
             sandbox.checkpoint()
-        assert sandbox.run("1").state == "kept"
+        assert sandbox.run("1").state == state
 
 
 def test_a_lying_kernel_gets_an_error_and_costs_the_host_nothing(native: None):
@@ -214,9 +218,10 @@ def test_a_lying_kernel_gets_an_error_and_costs_the_host_nothing(native: None):
     )
     with Sandbox("native", policy=PLAIN) as sandbox:
         sandbox.run(lies).raise_for_status()
-        with pytest.raises(Exception, match="nonsense"):
+        with pytest.raises(SandboxError, match="broke the protocol: an event state whose part"):
             sandbox.checkpoint()
         sandbox.run(
+            "import belljar_kernel.state as state\n"
             "state.State.save = lambda *_: {'parts': [{'kind': 'names', 'part': 9, 'names': ['x', 3]}, 4], 'skipped': 1}"
         )
         saved = sandbox.checkpoint()

@@ -8,6 +8,7 @@ import tracemalloc
 
 import pytest
 
+from belljar.engines.base import ignore
 from belljar.engines.transport.frames import BrokenProtocol, FrameReader, decode
 from belljar.execution import Execution
 from belljar.host.budget import Budget
@@ -124,7 +125,7 @@ def test_results_beyond_their_cap_are_left_out():
 
 
 def recorder_of(execution: Execution) -> Recorder:
-    return Recorder(execution, 1000, Overflow(1, Budget(1 << 20)), None, lambda _: None)
+    return Recorder(execution, 1000, Overflow(1, Budget(1 << 20)), None, ignore, ignore)
 
 
 def finished(done: dict[str, object]) -> Execution:

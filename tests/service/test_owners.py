@@ -168,6 +168,7 @@ def test_an_act_of_another_owner_takes_the_steps_that_an_id_that_never_was_takes
             sys.settrace(before)
         return list(world.store.asked), lines
 
+    world.wait(probe.live(world.here.host, world.ids["live and durable"], "ann").guardian.settle())
     asked, lines = world.wait(steps(world.ids[state]))
     assert (asked, lines) == world.wait(steps(str(uuid.uuid4())))
     assert len(lines) > 5

@@ -202,6 +202,20 @@ def test_a_sleeping_sandbox_that_another_host_has_woken_is_not_closed_under_it(m
         host.close()
 
 
+def test_a_close_that_was_cancelled_opens_no_store_for_what_is_not_durable(here: LocalHost, kind: Kind):
+    async def story() -> None:
+        made = await here.service.create("ann", kind.request())
+        closing = asyncio.ensure_future(here.service.close("ann", made.id))
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.gather(closing, return_exceptions=True)
+        await here.service.close("ann", made.id)
+        assert here.host.sessions() == []
+
+    here.background.wait(asyncio.wait_for(story(), 60))
+    assert not probe.is_durability_open(here)
+
+
 def test_a_reply_that_no_call_waits_for_leaves_the_state_as_it_is(here: LocalHost, kind: Kind):
     async def story() -> None:
         made = await here.service.create("ann", kind.request())

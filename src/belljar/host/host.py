@@ -176,7 +176,7 @@ class Host:
         """End a sandbox for good. Later uses of its id get the reason.
 
         Raises:
-            SandboxError: when what is saved of it could not be deleted; it sleeps, and may be closed again.
+            SandboxError: when what is saved of a durable one could not be deleted; it sleeps, and may be closed again.
         """
         key = session.owner, session.id
         self._closed_ids[key] = reason
@@ -187,7 +187,8 @@ class Host:
             await self.discard(session, reason)
             await session.guardian.close(reason)
         except BaseException:
-            self._closed_ids.pop(key, None)
+            if session.guardian.is_durable:
+                self._closed_ids.pop(key, None)
             raise
         self.journal.tell("closed", session.id, why=reason or "asked for")
 
