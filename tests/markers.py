@@ -25,6 +25,7 @@ WALLED: dict[str, tuple[str, ...]] = {
 }
 ALONE = {  # start nothing, or only in those tests that ask for a fixture below
     *("benchmarks/test_benchmarks.py", "checklist/test_coverage.py", "conformance/test_suite.py"),
+    "conformance/test_without_walls.py",
     *("durability/test_admission.py", "durability/test_history.py", "mounts/test_folders.py", "mounts/test_mounts.py"),
     *(f"native/test_{name}.py" for name in ("copying", "hugepages", "layout", "link", "packing", "program_layout")),
     *("native/test_removal.py", "reliability/test_denials.py", "reliability/test_overflow.py"),
@@ -32,6 +33,7 @@ ALONE = {  # start nothing, or only in those tests that ask for a fixture below
     *("state/test_envelope.py", "state/test_keys.py"),
     *(f"wasm/test_{name}.py" for name in ("binary", "bundle", "pack")),
 }
+WALLESS = "unconfined"  # whose fixtures have the names of others, and start nothing that has walls
 # Fixtures that start an engine, or that need what `make setup` prepares for one.
 FIXTURES: dict[str, tuple[str, ...]] = {
     "native": ("native",),
@@ -54,7 +56,7 @@ def mark(item: pytest.Item) -> None:
     if place.as_posix() not in ALONE and place.parts[0] in WALLED:
         found |= {"engine", *WALLED[place.parts[0]]}
     for fixture in getattr(item, "fixturenames", ()):
-        found |= {"engine", *FIXTURES[fixture]} if fixture in FIXTURES else set()
+        found |= {"engine", *FIXTURES[fixture]} if fixture in FIXTURES and place.parts[0] != WALLESS else set()
     if found or GIVEN & {name for name, value in values(item).items() if value in ENGINES}:
         found |= {
             "engine",

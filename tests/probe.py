@@ -31,10 +31,12 @@ if TYPE_CHECKING:  # tests of one engine do not wait for the imports of the othe
     from belljar.egress.line import Connection
     from belljar.egress.network import Network
     from belljar.egress.server import Egress
+    from belljar.engines.kernel_workspace import KernelWorkspace
     from belljar.engines.native.confined import ConfinedProgram
     from belljar.engines.native.jail import Jail
     from belljar.engines.native.keeper import Keeper
     from belljar.engines.native.reserve import Reserve
+    from belljar.engines.unconfined.process import UnconfinedProcess
     from belljar.engines.wasm.assembly import Runtime
     from belljar.packages.sources.web import Web
     from belljar.store.sqlite import SqliteStore
@@ -129,6 +131,18 @@ def installer(here: LocalHost, name: str) -> Installer:
 def pools(here: LocalHost) -> list[Pool]:
     """The pools of a host."""
     return list(here.host.pools._pools.values())
+
+
+def kernel_pid(process: UnconfinedProcess) -> int:
+    """The process that a sandbox without walls is."""
+    assert process._child is not None
+    return process._child.pid
+
+
+async def cleaned(workspace: KernelWorkspace) -> None:
+    """Return when what a failed upload left is gone."""
+    assert workspace._clean is not None
+    await workspace._clean
 
 
 def only_pool(here: LocalHost) -> Pool:

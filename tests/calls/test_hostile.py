@@ -50,6 +50,7 @@ def test_native_code_has_no_calls_of_another_engine(native: Caller):
     assert all("no call that this sandbox was given" in text for text in said)
 
 
+@pytest.mark.wasm
 def test_calls_that_only_file_systems_make_end_a_python_without_mounts():
     made = Caller("wasm")
     try:

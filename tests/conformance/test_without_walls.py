@@ -41,7 +41,10 @@ def pairs() -> list[Any]:
             engine,
             case,
             id=f"{engine}-{case.name}",
-            marks=[pytest.mark.long] if number % (8 if case.needs or engine != ENGINE else 1) else [],
+            marks=[
+                *([pytest.mark.long] if number % (8 if case.needs or engine != ENGINE else 1) else []),
+                *([pytest.mark.engine, pytest.mark.native] if case.needs else []),  # its packages, not its walls
+            ],
         )
         for engine in DIFFERENCES
         for number, case in enumerate(CASES)

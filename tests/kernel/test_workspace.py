@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import probe
 from tests.kernel.conftest import InProcess
 
 from belljar import DiskFull, FileError, FileMissing, FileTooLarge, PathRefused
@@ -71,8 +72,7 @@ def test_a_file_is_replaced_as_a_whole_and_a_folder_is_not(files: KernelWorkspac
     async def write() -> None:
         with pytest.raises(FileError, match="the source ended"):
             await files.write("file", broken())
-        assert files._clean is not None
-        await files._clean
+        await probe.cleaned(files)
 
     wait(write())
     assert os.listdir(workspace) == ["file"]

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from tests import probe
 from tests.unconfined.conftest import eventually, is_gone
 
 from belljar import Limits, Sandbox
@@ -13,6 +14,7 @@ from belljar.engines.base import KernelProcess, Spec
 from belljar.engines.registry import Part, Registry
 from belljar.engines.unconfined.engine import UnconfinedEngine
 from belljar.engines.unconfined.installer import CurrentPython
+from belljar.engines.unconfined.process import UnconfinedProcess
 from belljar.packages.environment import Environment
 from belljar.testing import ENGINE, UnconfinedHost, unconfined
 
@@ -24,7 +26,7 @@ class AheadEngine(UnconfinedEngine):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.ahead: list[KernelProcess] = []
+        self.ahead: list[UnconfinedProcess] = []
         self.warmed = 0
 
     async def warm_up(self, environment: Environment) -> None:
@@ -32,6 +34,7 @@ class AheadEngine(UnconfinedEngine):
 
     async def start_ahead(self, spec: Spec) -> KernelProcess:
         process = await self.start(spec)
+        assert isinstance(process, UnconfinedProcess)
         self.ahead.append(process)
         return process
 
@@ -52,7 +55,7 @@ def pooled() -> Iterator[UnconfinedHost]:
 
 
 def ready(host: UnconfinedHost) -> int:
-    return sum(pool.ready for pool in host.host.pools._pools.values())
+    return sum(pool.ready for pool in probe.pools(host))
 
 
 def engine(host: UnconfinedHost) -> AheadEngine:
@@ -62,7 +65,7 @@ def engine(host: UnconfinedHost) -> AheadEngine:
 
 
 def pids(host: UnconfinedHost) -> list[int]:
-    return [process._child.pid for process in engine(host).ahead if process.alive]  # type: ignore[attr-defined]
+    return [probe.kernel_pid(process) for process in engine(host).ahead if process.alive]
 
 
 def test_a_ready_one_is_taken_and_another_is_made(pooled: UnconfinedHost):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -15,27 +13,21 @@ from typing import Any
 from belljar.engines import exits
 from belljar.engines.base import Engine, Event, KernelExited, KernelProcess, OnEvent, Spec, Workspace, ignore
 from belljar.errors import HostBusy, SandboxClosed, SandboxError
-from belljar.execution import Execution, State, Usage
+from belljar.execution import Execution, State
 from belljar.host import recorder
-from belljar.host.calls import Calls
-from belljar.host.conclusion import Ending, conclude, found_files
+from belljar.host.conclusion import Ending, conclude
 from belljar.host.guardian import Guardian, Unguarded
-from belljar.host.overflow import Overflow
-from belljar.host.recorder import Recorder
+from belljar.host.run import Run
 from belljar.host.sandbox_packages import SandboxPackages
 from belljar.host.shared import Shared
-from belljar.host.stop import GRACE_S, Stop, climb
+from belljar.host.stop import GRACE_S, climb
 from belljar.packages.environment import Environment
 from belljar.packages.installer import Installer
 from belljar.service.base import Reply, RunRequest
 from belljar.store.base import SandboxRecord
 from belljar.validation import check_reply
-from belljar_kernel.files import is_told
 
 _MODULE = re.compile(r"No module named '([^']{1,200})'")
-
-MAX_ENTRIES = 10_000
-CLOCK_STEP_S = 0.01  # the clock that stamps files advances in steps
 
 
 class Session:
@@ -72,8 +64,7 @@ class Session:
         self._lost: str | None = None  # why the last kernel ended
         self._found: tuple[State, str] | None = None  # what the next Execution says of the state that it found
         self._without: str | None = None  # what a live fork does not have of its parent
-        self._stop: Stop | None = None  # of the run that is on
-        self._calls: Calls | None = None  # out of the run that is on
+        self._run: Run | None = None  # the one that is on
         self._call_ids = count(1)
         self._packages = SandboxPackages(self, installer, shared.sources, shared.failed_imports, engine.name)
 
@@ -124,16 +115,19 @@ class Session:
             HostBusy: when the queue is full.
             SandboxError: when Belljar failed.
         """
-        most = self.shared.max_queue
-        if self._callers > most:
-            raise HostBusy(f"{most} runs wait for this sandbox already, and it does one at a time; try later")
-        self._callers += 1
-        try:
-            async with self._turn:
-                await self.guardian.before_run()
-                execution = await self._run(request, on_event)
-        finally:
-            self._callers -= 1
+        async with self._queued():
+            await self.guardian.before_run()
+            execution, is_refused = await self._begin(request)
+            if not is_refused:
+                run = self._run = Run(request, execution, self.process, self.spec, self.shared.overflow)
+                try:
+                    await run.execute(self.tools, self._call_ids, on_event)
+                    self._check_open()
+                    await run.conclude(self.guardian.outlook)
+                finally:
+                    self._run = None
+                    run.forget()
+                await self._end(run)
         self.shared.journal.ran(execution)
         await self.guardian.after_run(request, execution)
         return execution
@@ -155,13 +149,13 @@ class Session:
             InvalidRequest: when it is not plain JSON data of a size that can be sent; the call waits on.
         """
         check_reply(reply.value, reply.error)
-        if self._calls is not None:
-            self._calls.reply(reply)
+        if self._run is not None and self._run.calls is not None:
+            self._run.calls.reply(reply)
 
     async def interrupt(self) -> None:
         """Stop the code that runs now, if any; its Execution says `cancelled`."""
-        if self._stop is not None:
-            await asyncio.shield(self._stop.begin("caller"))
+        if self._run is not None:
+            await self._run.interrupt()
 
     async def reset(self) -> None:
         """Forget every variable; the workspace stays."""
@@ -298,7 +292,25 @@ class Session:
         self._is_whole = True
         return kept
 
-    async def _run(self, request: RunRequest, on_event: recorder.OnEvent | None) -> Execution:
+    @asynccontextmanager
+    async def _queued(self) -> AsyncIterator[None]:
+        """The turn of a run, once those before it have ended.
+
+        Raises:
+            HostBusy: when the queue is full.
+        """
+        most = self.shared.max_queue
+        if self._callers > most:
+            raise HostBusy(f"{most} runs wait for this sandbox already, and it does one at a time; try later")
+        self._callers += 1
+        try:
+            async with self._turn:
+                yield
+        finally:
+            self._callers -= 1
+
+    async def _begin(self, request: RunRequest) -> tuple[Execution, bool]:
+        """Have a kernel, files and packages there for a run. Returns its Execution, and whether it may not run."""
         state, reason = await self._revive()
         for path, data in request.files.items():
             await self.process.workspace.write(path, data)
@@ -315,69 +327,16 @@ class Session:
         )
         if refusal is not None:
             conclude(execution, Ending(not_run=refusal), self.spec.limits, 0)
-            return execution
-        overflow = Overflow(self.spec.limits.disk_mb, self.shared.overflow)
-        try:
-            await self._execute(request, execution, overflow, on_event)
-            await overflow.keep(execution, self.process.workspace)
-        finally:
-            overflow.forget()
-        if execution.error is not None and execution.error.code == "MODULE_NOT_FOUND":
-            named = _MODULE.search(execution.error.value)
-            execution.error.hint = await self._packages.explain(named[1] if named else "")
+        return execution, refusal is not None
+
+    async def _end(self, run: Run) -> None:
+        """Remember what the next run has to know, and explain an import that failed."""
+        error = run.execution.error
+        self._lost = run.lost or self._lost
+        if error is not None and error.code == "MODULE_NOT_FOUND":
+            named = _MODULE.search(error.value)
+            error.hint = await self._packages.explain(named[1] if named else "")
         self._found = self._without = None
-        return execution
-
-    async def _execute(
-        self, request: RunRequest, execution: Execution, overflow: Overflow, on_event: recorder.OnEvent | None
-    ) -> None:
-        """Have the kernel run the code, and conclude the Execution."""
-        limits = self.spec.limits
-        timeout_s = limits.timeout_s if request.timeout_s is None else request.timeout_s
-        question = {"type": "run", "code": request.code, "count": self.count, "stdin": request.stdin,
-                    "env": dict(request.env), "cwd": request.cwd}  # fmt: skip
-        if request.args:
-            question["args"] = request.args[0]
-        output_bytes = int(limits.output_mb * (1 << 20))
-        calls = self._calls = Calls(self.tools, self._call_ids, execution, self.process.send, on_event)
-        recording = Recorder(
-            execution, output_bytes, overflow, on_event, self.process.network.note_event, self._calls.take
-        )
-        before = self.process.sample()
-        stop = self._stop = Stop(self.process)
-        started, began = time.perf_counter(), time.time()
-        deadline = asyncio.get_running_loop().call_later(timeout_s, stop.begin, "deadline")
-        try:
-            ending = Ending(await self.process.request(question, recording), stopped_by=stop.by)
-        except KernelExited as ended:
-            ending = Ending(exit=ended.exit, stopped_by=stop.by)
-        except asyncio.CancelledError:
-            await asyncio.shield(stop.begin("caller"))
-            raise
-        finally:
-            deadline.cancel()
-            await stop.settled()
-            self._stop = self._calls = None
-            calls.end()
-        execution.denials = self.process.network.take_denials()
-        self._check_open()
-        after = self.process.sample()
-        execution.usage = Usage(time.perf_counter() - started, after.cpu_s - before.cpu_s, after.peak_memory_bytes)
-        if ending.exit is not None:
-            ending = replace(ending, outlook=await self.guardian.outlook())
-        conclude(execution, ending, limits, timeout_s)
-        if ending.exit is not None:
-            self._lost = execution.error.value if execution.error else None
-        if not self.process.alive:
-            await self._find_files(execution, request, began)
-
-    async def _find_files(self, execution: Execution, request: RunRequest, began: float) -> None:
-        """Name the files that a run left whose Python has ended, without those it was given before."""
-        with contextlib.suppress(SandboxError):
-            listing = await self.process.workspace.list("", MAX_ENTRIES)
-            since = {False: began - CLOCK_STEP_S, True: began}
-            changed = [entry for entry in listing if entry.modified >= since[entry.path in request.files]]
-            execution.files = found_files([entry for entry in changed if is_told(entry.path)])
 
     async def _revive(self) -> tuple[State, str | None]:
         """Make sure that a kernel is there. Returns the state that the next run finds, and why it is not `kept`."""
