@@ -34,6 +34,7 @@ class Caller:
         self.id = self.wait(self.service.create(LIBRARY, request)).id
         self.calls: list[Call] = []  # of the last run
         self.called = threading.Event()
+        self._replies: set[asyncio.Task[None]] = set()
 
     def wait(self, coroutine: Any) -> Any:
         return self._here.background.wait(coroutine)
@@ -50,10 +51,15 @@ class Caller:
         assert self.called.wait(30), running
         return running, self.calls[0]
 
-    def later(self, call_id: int, value: object) -> None:
-        """Answer once the call at hand has been looked at; for what answers calls."""
-        reply = self.service.answer_call(LIBRARY, self.id, Reply(call_id, value))
-        asyncio.get_running_loop().create_task(reply)
+    def later(self, call_id: int, value: object, seconds: float = 0) -> None:
+        """Answer once the call at hand has been looked at, and after a while; for what answers calls."""
+
+        async def reply() -> None:
+            await asyncio.sleep(seconds)
+            await self.service.answer_call(LIBRARY, self.id, Reply(call_id, value))
+
+        self._replies.add(task := asyncio.get_running_loop().create_task(reply()))
+        task.add_done_callback(self._replies.discard)
 
     def answer(self, reply: Reply) -> None:
         self.wait(self.service.answer_call(LIBRARY, self.id, reply))

@@ -99,7 +99,7 @@ def test_more_open_calls_than_there_may_be_are_refused_and_the_others_answered(c
 
     def answer(call: Call) -> Reply | None:
         for each in caller.calls if call["args"]["n"] == 63 else ():
-            caller.later(each["call_id"], "answered")
+            caller.later(each["call_id"], "answered", seconds=3)  # the others are refused by then
         return None
 
     ran = caller.run(code, answer)
