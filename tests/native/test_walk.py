@@ -31,9 +31,6 @@ def functions(frame: FrameType | None) -> list[str]:
     return found[::-1]
 
 
-@pytest.mark.skipif(
-    sys.version_info < (3, 12), reason="before Python 3.12 the background loop begins a call a turn later"
-)
 def test_a_warm_run_takes_the_listed_functions(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch):
     walked: list[str] = []
     encode = exchange.encode
