@@ -20,6 +20,7 @@ from belljar.engines.transport.seat import Seat
 from belljar.health import EngineHealth, Layer
 from belljar.packages import base, companion
 from belljar.packages.environment import Environment, default_python
+from belljar.packages.target import Target
 from belljar.settings import Settings
 
 NAME = "example"
@@ -114,6 +115,7 @@ class ExampleInstaller:
     """Has the packages that native sandboxes have, where they were prepared, and installs none."""
 
     name = NAME
+    target = Target(NAME)
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
