@@ -34,12 +34,13 @@ class Caller:
         self.id = self.wait(self.service.create(LIBRARY, request)).id
         self.calls: list[Call] = []  # of the last run
         self.called = threading.Event()
+        self.on_text: Callable[[str], None] = lambda _: None
 
     def wait(self, coroutine: Any) -> Any:
         return self._here.background.wait(coroutine)
 
     def run(self, code: str, answer: Answer | None = None, **options: Any) -> Execution:
-        """Run code; each call is answered as it comes, unless `answer` says None for it."""
+        """Run code; each call is answered as it comes, unless `answer` says None for it. `on_text` hears output."""
         return self.wait(self._run(RunRequest(IMPORTS + code, live=True, **options), answer or usual))
 
     def held(self, code: str) -> tuple[Future[Execution], Call]:
@@ -71,6 +72,8 @@ class Caller:
                 self.called.set()
                 if (reply := answer(item)) is not None:
                     await self.service.answer_call(LIBRARY, self.id, reply)
+            elif item["type"] == "stdout":
+                self.on_text(item["text"])
         raise AssertionError("a run without an Execution")
 
 
