@@ -218,12 +218,12 @@ def test_a_thread_that_is_left_behind_cannot_call_between_runs(native: Caller):
     native.run(
         "import threading, time\nfound = []\n"
         "def ask():\n"
-        "    time.sleep(0.3)\n"
+        "    time.sleep(1)\n"
         "    try: call('add', {'numbers': []})\n"
         "    except RuntimeError as error: found.append(str(error))\n"
         "thread = threading.Thread(target=ask)\nthread.start()"
     )
-    time.sleep(0.6)
+    time.sleep(2)
     ran = native.run("thread.join()\nfound")
     assert ran.value == ["a call out of the sandbox can only be made while a run is on"]
     assert native.calls == []
