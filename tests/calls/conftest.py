@@ -34,13 +34,13 @@ class Caller:
         self.id = self.wait(self.service.create(LIBRARY, request)).id
         self.calls: list[Call] = []  # of the last run
         self.called = threading.Event()
-        self._replies: set[asyncio.Task[None]] = set()
+        self.on_text: Callable[[str], None] = lambda _: None
 
     def wait(self, coroutine: Any) -> Any:
         return self._here.background.wait(coroutine)
 
     def run(self, code: str, answer: Answer | None = None, **options: Any) -> Execution:
-        """Run code; each call is answered as it comes, unless `answer` says None for it."""
+        """Run code; each call is answered as it comes, unless `answer` says None for it. `on_text` hears output."""
         return self.wait(self._run(RunRequest(IMPORTS + code, live=True, **options), answer or usual))
 
     def held(self, code: str) -> tuple[Future[Execution], Call]:
@@ -51,15 +51,10 @@ class Caller:
         assert self.called.wait(30), running
         return running, self.calls[0]
 
-    def later(self, call_id: int, value: object, seconds: float = 0) -> None:
-        """Answer once the call at hand has been looked at, and after a while; for what answers calls."""
-
-        async def reply() -> None:
-            await asyncio.sleep(seconds)
-            await self.service.answer_call(LIBRARY, self.id, Reply(call_id, value))
-
-        self._replies.add(task := asyncio.get_running_loop().create_task(reply()))
-        task.add_done_callback(self._replies.discard)
+    def later(self, call_id: int, value: object) -> None:
+        """Answer once the call at hand has been looked at; for what answers calls."""
+        reply = self.service.answer_call(LIBRARY, self.id, Reply(call_id, value))
+        asyncio.get_running_loop().create_task(reply)
 
     def answer(self, reply: Reply) -> None:
         self.wait(self.service.answer_call(LIBRARY, self.id, reply))
@@ -77,6 +72,8 @@ class Caller:
                 self.called.set()
                 if (reply := answer(item)) is not None:
                     await self.service.answer_call(LIBRARY, self.id, reply)
+            elif item["type"] == "stdout":
+                self.on_text(item["text"])
         raise AssertionError("a run without an Execution")
 
 
