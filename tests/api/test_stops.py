@@ -14,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.reliability.traces import descendants, eventually
 
-from belljar import AsyncSandbox, Sandbox, SandboxClosed
+from belljar import AsyncSandbox, Sandbox, SandboxClosed, compose
 from belljar.engines.base import Event
+from belljar.service.base import LIBRARY, SandboxInfo, SandboxRequest
 
 LOOP = "kept = 1\nprint('on', flush=True)\nwhile True: pass"
 CHILD = "import subprocess\nkept = 1\nsubprocess.run(['sh', '-c', 'echo on; exec sleep 1234.5'])"
@@ -248,16 +249,29 @@ def test_an_async_sandbox_that_was_never_started_closes_and_stays_closed():
     asyncio.run(main())
 
 
-def test_close_while_it_starts_leaves_nothing(native: None):
-    async def main() -> None:
+def test_close_while_it_starts_leaves_nothing(native: None, monkeypatch: pytest.MonkeyPatch):
+    host = compose.local_host()
+    create, is_on, may_go_on = host.service.create, threading.Event(), threading.Event()
+
+    async def slowly(owner: str, request: SandboxRequest) -> SandboxInfo:
+        is_on.set()
+        await asyncio.to_thread(may_go_on.wait)
+        return await create(owner, request)
+
+    async def main() -> str:
         sandbox = AsyncSandbox()
         run = asyncio.create_task(sandbox.run("1"))
+        await asyncio.to_thread(is_on.wait)
+        close = asyncio.create_task(sandbox.close())
         await asyncio.sleep(0)
-        await sandbox.close()
+        may_go_on.set()
+        await close
         with pytest.raises(SandboxClosed):
             await run
+        return sandbox.id
 
-    asyncio.run(main())
+    monkeypatch.setattr(host.service, "create", slowly)
+    assert host.host.session(LIBRARY, asyncio.run(main())) is None
 
 
 def test_ctrl_c_ends_a_waiting_script_and_everything_in_it():

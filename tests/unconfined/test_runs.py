@@ -117,7 +117,7 @@ def test_a_kernel_that_was_killed_from_outside_is_replaced(sandbox: Sandbox):
 
 
 def test_a_frame_of_nonsense_ends_that_kernel_and_nothing_else(sandbox: Sandbox):
-    code = "import os, socket\nfor fd in range(3, 64):\n    try:\n        os.write(fd, b'\\xff' * 8)\n    except OSError:\n        pass"
+    code = "import os, socket\nfor fd in range(3, 1024):\n    try:\n        os.write(fd, b'\\xff' * 8)\n    except OSError:\n        pass"
     ran = sandbox.run(code)
     assert (ran.status, "broke the protocol" in ran.error.value) == ("crashed", True)
     assert sandbox.run("1").value == 1
