@@ -34,6 +34,11 @@ ALONE = {  # start nothing, or only in those tests that ask for a fixture below
     *(f"wasm/test_{name}.py" for name in ("binary", "bundle", "pack")),
 }
 WALLESS = "unconfined"  # whose fixtures have the names of others, and start nothing that has walls
+# What `make test` leaves to `make test-long`, as it takes long and little that others do not touch would break it.
+LONG = {
+    *("api/test_sources.py", "cli/test_packages.py", "reliability/test_many.py", "reliability/test_soak.py"),
+    *("security/test_packages.py", "security/test_wasm_bare.py", "state/test_engines.py"),
+}
 # Fixtures that start an engine, or that need what `make setup` prepares for one.
 FIXTURES: dict[str, tuple[str, ...]] = {
     "native": ("native",),
@@ -49,7 +54,7 @@ GIVEN = {"engine", "installer", "kind", "mounted"}
 
 
 def mark(item: pytest.Item) -> None:
-    """Mark a test: `engine` when it starts walls or needs a prepared environment, and which engine it is about."""
+    """Mark a test: `engine` when it starts walls or needs a prepared environment, which engine it is about, and `long`."""
     before = {mark.name for mark in item.iter_markers()}
     found = before & {"engine", *ENGINES}
     place = item.path.relative_to(TESTS)
@@ -65,6 +70,8 @@ def mark(item: pytest.Item) -> None:
         }
     if "engine" in found and not found.intersection(ENGINES):
         found.add("native")  # it takes the best one, or none by name
+    if place.as_posix() in LONG:
+        found.add("long")
     for name in sorted(found - before):
         item.add_marker(name)
 
