@@ -400,7 +400,7 @@ def _bytes_of(checkpoint: Checkpoint | bytes) -> bytes:
     if isinstance(checkpoint, bytes | bytearray | memoryview):
         return bytes(checkpoint)
     if checkpoint.owner != LIBRARY:
-        raise CheckpointRefused(f"this checkpoint belongs to somebody else, owner {checkpoint.owner!r}")
+        raise CheckpointRefused(f"this checkpoint belongs to another owner, {checkpoint.owner!r}")
     return checkpoint.to_bytes()
 
 

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def check_code(code: object) -> str:
-    """Code that is text, not empty, and of a size that somebody may have meant."""
+    """Code that is text, not empty, and no larger than a run takes."""
     if not isinstance(code, str):
         raise InvalidRequest(f"code must be a string, not {type(code).__name__}")
     if not code.strip():
@@ -59,7 +59,7 @@ def check_text(what: str, given: object) -> Any:
 
 
 def check_name(what: str, given: object) -> Any:
-    """The same, and text that can be stored and shown in a line: short, and no half of a surrogate pair."""
+    """None, or text that can be stored and shown in a line: short, and without half a surrogate pair."""
     text = check_text(what, given)
     if text is not None and len(text) > MAX_NAME_CHARS:
         raise InvalidRequest(f"{what} has {len(text):,} characters; at most {MAX_NAME_CHARS:,} are kept")
