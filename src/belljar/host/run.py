@@ -67,14 +67,14 @@ class Run:
         started, self._began = time.perf_counter(), time.time()
         deadline = asyncio.get_running_loop().call_later(self._timeout_s, stop.begin, "deadline")
         try:
-            self._ending = Ending(await process.request(_question(self._request, execution), record))
+            done = await process.request(_question(self._request, execution), record)
+            self._ending = Ending(done, None, stop.by)
         except KernelExited as ended:
-            self._ending = Ending(exit=ended.exit)
+            self._ending = Ending(None, ended.exit, stop.by)
         except asyncio.CancelledError:
             await self.interrupt()
             raise
         finally:
-            self._ending = replace(self._ending, stopped_by=stop.by)
             deadline.cancel()
             await stop.settled()
             self._calls = None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -115,19 +115,26 @@ class Session:
             HostBusy: when the queue is full.
             SandboxError: when Belljar failed.
         """
-        async with self._queued():
-            await self.guardian.before_run()
-            execution, is_refused = await self._begin(request)
-            if not is_refused:
-                run = self._run = Run(request, execution, self.process, self.spec, self.shared.overflow)
-                try:
-                    await run.execute(self.tools, self._call_ids, on_event)
-                    self._check_open()
-                    await run.conclude(self.guardian.outlook)
-                finally:
-                    self._run = None
-                    run.forget()
-                await self._end(run)
+        most = self.shared.max_queue
+        if self._callers > most:
+            raise HostBusy(f"{most} runs wait for this sandbox already, and it does one at a time; try later")
+        self._callers += 1
+        try:
+            async with self._turn:
+                await self.guardian.before_run()
+                execution, is_refused = await self._begin(request)
+                if not is_refused:
+                    run = self._run = Run(request, execution, self.process, self.spec, self.shared.overflow)
+                    try:
+                        await run.execute(self.tools, self._call_ids, on_event)
+                        self._check_open()
+                        await run.conclude(self.guardian.outlook)
+                    finally:
+                        self._run = None
+                        run.forget()
+                    await self._end(run)
+        finally:
+            self._callers -= 1
         self.shared.journal.ran(execution)
         await self.guardian.after_run(request, execution)
         return execution
@@ -291,23 +298,6 @@ class Session:
         self.are_files_lost = self.are_files_lost or not kept
         self._is_whole = True
         return kept
-
-    @asynccontextmanager
-    async def _queued(self) -> AsyncIterator[None]:
-        """The turn of a run, once those before it have ended.
-
-        Raises:
-            HostBusy: when the queue is full.
-        """
-        most = self.shared.max_queue
-        if self._callers > most:
-            raise HostBusy(f"{most} runs wait for this sandbox already, and it does one at a time; try later")
-        self._callers += 1
-        try:
-            async with self._turn:
-                yield
-        finally:
-            self._callers -= 1
 
     async def _begin(self, request: RunRequest) -> tuple[Execution, bool]:
         """Have a kernel, files and packages there for a run. Returns its Execution, and whether it may not run."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -106,7 +105,7 @@ class LocalService:
 
     async def run(self, owner: str, id: str, request: RunRequest) -> AsyncGenerator[Event | Execution, None]:
         """Run code when its turn comes; the last item is the Execution."""
-        async with self._session(owner, id) as session:
+        with (await self._session(owner, id)).in_use() as session:
             if not request.live:
                 yield await session.run(request)
                 return
@@ -134,45 +133,45 @@ class LocalService:
 
     async def reset(self, owner: str, id: str) -> None:
         """Forget all variables; files stay."""
-        async with self._session(owner, id) as session:
+        with (await self._session(owner, id)).in_use() as session:
             await session.reset()
 
     async def install(self, owner: str, id: str, packages: tuple[str, ...]) -> Names:
         """Add packages and keep everything else."""
         wanted = checked_requirements(packages, self.host.settings)
-        async with self._session(owner, id) as session:
+        with (await self._session(owner, id)).in_use() as session:
             return await session.install(wanted)
 
     async def complete(self, owner: str, id: str, code: str, cursor: int) -> Completions:
         """Completions at the cursor."""
-        async with self._session(owner, id, changes=False) as session:
+        with (await self._session(owner, id)).in_use(changes=False) as session:
             return await inquiries.complete(session, code, cursor)
 
     async def variables(self, owner: str, id: str) -> Variables:
         """The variables that there are."""
-        async with self._session(owner, id, changes=False) as session:
+        with (await self._session(owner, id)).in_use(changes=False) as session:
             return await inquiries.variables(session)
 
     async def write_file(self, owner: str, id: str, path: str, pieces: bytes | AsyncIterator[bytes]) -> None:
         """Create or replace a file, with its parents."""
-        async with self._session(owner, id) as session:
+        with (await self._session(owner, id)).in_use() as session:
             await session.workspace.write(path, pieces)
 
     async def read_file(self, owner: str, id: str, path: str, max_bytes: int | None = None) -> AsyncIterator[bytes]:
         """The content of a regular file, in pieces."""
-        async with self._session(owner, id, changes=False) as session:
+        with (await self._session(owner, id)).in_use(changes=False) as session:
             largest = session.spec.limits.disk_mb << 20 if max_bytes is None else max_bytes
             async for piece in session.workspace.read(path, largest):
                 yield piece
 
     async def list_files(self, owner: str, id: str, path: str = "") -> Listing:
         """Everything beneath a folder."""
-        async with self._session(owner, id, changes=False) as session:
+        with (await self._session(owner, id)).in_use(changes=False) as session:
             return await session.workspace.list(path, MAX_ENTRIES)
 
     async def delete_file(self, owner: str, id: str, path: str) -> None:
         """Remove a file, a link, or a folder with all it has."""
-        async with self._session(owner, id) as session:
+        with (await self._session(owner, id)).in_use() as session:
             await session.workspace.delete(path)
 
     async def checkpoint(self, owner: str, id: str, name: str | None = None) -> Checkpoint:
@@ -180,7 +179,7 @@ class LocalService:
         from belljar.durable import saving
         from belljar.state.keys import own_key
 
-        async with self._session(owner, id, changes=False) as session:
+        with (await self._session(owner, id)).in_use(changes=False) as session:
             key = await asyncio.to_thread(own_key, self.host.settings.state_dir)
             return await saving.checkpoint(session, key, name, owner)
 
@@ -196,7 +195,7 @@ class LocalService:
 
         if type(count) is not int or not 1 <= count <= forks.MOST:
             raise InvalidRequest(f"n must be a whole number from 1 to {forks.MOST}, not {count!r}")
-        async with self._session(owner, id, changes=False) as session:
+        with (await self._session(owner, id)).in_use(changes=False) as session:
             made = await forks.fork(self.host, session, count, partial(own_key, self.host.settings.state_dir))
         return [replace(_info(each), restored=report) for each, report in made]
 
@@ -229,9 +228,8 @@ class LocalService:
         if self._opening is not None and self._opening.done() and self._opening.exception() is None:
             self._opening.result().ledger.forget()
 
-    @asynccontextmanager
-    async def _session(self, owner: str, id: str, changes: bool = True) -> AsyncIterator[Session]:
-        """The live session of this owner's sandbox, woken when it sleeps, and kept awake while the block is on.
+    async def _session(self, owner: str, id: str) -> Session:
+        """The live session of this owner's sandbox, woken when it sleeps. The caller marks it as in use at once.
 
         Raises:
             SandboxMissing: when this owner has no such sandbox.
@@ -244,8 +242,7 @@ class LocalService:
                 if session is None:
                     self.host.check_not_closed(owner, id)
                     session = await self._starts.wake(owner, id)
-        with session.in_use(changes):
-            yield session
+        return session
 
     async def _live(self, owner: str, id: str) -> Session | None:
         """The live session of this owner's sandbox, for acts that wake nothing; None when it sleeps.
