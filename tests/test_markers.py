@@ -38,10 +38,10 @@ class Stated:
         (Stated("packages/test_layers.py", "apart", installer="wasm"), {"engine", "wasm"}),
         (Stated("api/test_run.py", "sandbox"), {"engine", "native"}),
         (Stated("api/test_files.py", engine="wasm"), {"engine", "wasm"}),
-        (Stated("state/test_engines.py", before="native", after="wasm"), {"engine", "native", "wasm"}),
+        (Stated("state/test_engines.py", before="native", after="wasm"), {"engine", "long", "native", "wasm"}),
         (Stated("native/test_layout.py"), set()),
         (Stated("native/test_limits.py"), {"engine", "native"}),
-        (Stated("security/test_wasm_bare.py"), {"engine", "wasm"}),
+        (Stated("security/test_wasm_bare.py"), {"engine", "long", "wasm"}),
         (Stated("cli/test_app.py", marked="engine"), {"engine", "native"}),
     ],
 )
@@ -52,5 +52,6 @@ def test_a_test_is_marked_by_what_it_needs(item: Any, marks: set[str]) -> None:
 
 def test_what_the_derivation_names_exists() -> None:
     assert [file for file in markers.ALONE if not (markers.TESTS / file).is_file()] == []
+    assert [file for file in markers.LONG if not (markers.TESTS / file).is_file()] == []
     assert [folder for folder in markers.WALLED if not (markers.TESTS / folder).is_dir()] == []
     assert importlib.util.find_spec(MAKES_JAILS) is not None

@@ -43,6 +43,16 @@ OBJECT, TEXTS = st.dictionaries(TEXT, JSON, max_size=3), st.lists(TEXT, max_size
 MAYBE, NAMES = st.none() | TEXT, st.tuples() | st.tuples(TEXT, TEXT)
 REASONS, FILES = st.dictionaries(TEXT, TEXT, max_size=3), st.dictionaries(TEXT, st.binary(max_size=50), max_size=3)
 
+# What a request takes: it checks its own fields.
+VARIABLES = st.dictionaries(
+    st.text("ABC_", min_size=1, max_size=5), st.text(max_size=5).map(lambda text: text.replace("\0", ""))
+)
+CONTENTS = st.dictionaries(
+    st.text("abc.-", min_size=4, max_size=9).filter(lambda name: ".." not in name), st.binary(max_size=50)
+)
+CODE, IDS = TEXT.filter(str.strip), st.none() | st.uuids().map(str)
+CALLS = st.lists(st.text("abc_", min_size=1, max_size=9), max_size=3, unique=True).map(tuple)
+
 WHOLE_LIMITS = {"memory_mb", "processes", "disk_mb"}
 LIMITS = st.builds(
     Limits,
@@ -85,16 +95,16 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
     Policy: POLICY,
     CheckpointReport: REPORT,
     SandboxRequest: st.builds(
-        SandboxRequest, engine=MAYBE, packages=st.none() | NAMES, files=FILES, env=REASONS, limits=st.none() | LIMITS,
-        policy=st.none() | POLICY, python=MAYBE, durable=FLAG, name=MAYBE, id=MAYBE,
+        SandboxRequest, engine=MAYBE, packages=st.none() | NAMES, files=CONTENTS, env=VARIABLES,
+        limits=st.none() | LIMITS, policy=st.none() | POLICY, python=MAYBE, durable=FLAG, name=MAYBE, id=IDS, tools=CALLS,
     ),
     SandboxInfo: st.builds(
         SandboxInfo, id=TEXT, engine=TEXT, state=st.sampled_from(["live", "asleep"]), durable=FLAG, created=NUMBER,
         last_used=NUMBER, name=MAYBE, python=MAYBE, limits=LIMITS, policy=POLICY, restored=st.none() | REPORT,
     ),
     RunRequest: st.builds(
-        RunRequest, code=TEXT, timeout_s=st.none() | NUMBER, stdin=MAYBE, env=REASONS,
-        args=st.tuples() | st.tuples(JSON), files=FILES, packages=NAMES, cwd=MAYBE, live=FLAG,
+        RunRequest, code=CODE, timeout_s=st.none() | st.floats(1, 300), stdin=MAYBE, env=VARIABLES,
+        args=st.tuples() | st.tuples(JSON), files=CONTENTS, packages=NAMES, cwd=MAYBE, live=FLAG,
     ),
     Reply: st.builds(Reply, call_id=WHOLE, value=JSON, error=st.none() | st.tuples(TEXT, TEXT)),
     Completion: st.builds(Completion, text=TEXT, start=WHOLE, end=WHOLE, type=TEXT),
@@ -164,6 +174,10 @@ def test_whatever_comes_from_outside_is_a_value_or_an_invalid_request(kind: Any,
         (RunRequest, {}, "RunRequest lacks 'code', a string"),
         (RunRequest, {"code": "1", "env": {"A": 1}}, r"RunRequest.env\['A'\] must be a string, not 1"),
         (RunRequest, {"code": "1", "packages": "numpy"}, "RunRequest.packages must be a list of strings, not 'numpy'"),
+        (RunRequest, {"code": "1", "timeout_s": 10**400}, "RunRequest.timeout_s must be a number"),
+        (RunRequest, {"code": "1", "timeout_s": 1e9}, "timeout_s must be from 1 to 300"),
+        (SandboxRequest, {"id": "1"}, "id must be a UUID, not '1'"),
+        (SandboxRequest, {"env": {"A=B": "1"}}, "no environment can hold"),
         (RunRequest, {"code": "1", "timeout_s": "1"}, "RunRequest.timeout_s must be a number, not '1'"),
         (SandboxRequest, {"files": {"a": "text"}}, r"SandboxRequest.files\['a'\] must be \{\"base64\": \"…\"\}"),
         (SandboxRequest, {"files": {"a": {"base64": "?"}}}, r"SandboxRequest.files\['a'\] is not base64: '\?'"),

@@ -15,10 +15,11 @@ from belljar.errors import CheckpointRefused, InvalidRequest, SandboxClosed, San
 from belljar.events import Event
 from belljar.execution import Completion, Execution, Variable
 from belljar.files import AsyncFiles
-from belljar.limits import Limits, check
+from belljar.limits import Limits
 from belljar.options import OnEvent, SandboxOptions, StreamOptions
 from belljar.policy import Policy
 from belljar.service.base import LIBRARY, RunRequest, SandboxInfo, SandboxRequest
+from belljar.settings import Settings
 from belljar.validation import Content
 
 if TYPE_CHECKING:  # few sandboxes are saved: the others do not wait for this import
@@ -58,15 +59,16 @@ class AsyncSandbox:
             limits=validation.check_kind("limits", limits, Limits),
             policy=validation.checked_policy(validation.check_kind("policy", policy, Policy), here.settings),
             packages=validation.checked_requirements(packages, here.settings),
-            python=validation.check_text("python", python),
-            env=validation.check_environment(env),
+            python=python,
+            env={} if env is None else env,
             files=validation.checked_files(files),
-            durable=bool(durable),
-            name=validation.check_name("name", name),
+            durable=durable,
+            name=name,
         )
         self._set_up(here, request, None)
 
     def _set_up(self, here: compose.LocalHost, request: SandboxRequest, info: SandboxInfo | None) -> None:
+        self._here = here
         self._background = here.background
         self._service = here.service
         self.files = AsyncFiles(self._service, self._there)
@@ -129,12 +131,14 @@ class AsyncSandbox:
             InvalidRequest: when an argument is invalid; no code has run then.
             SandboxError: when Belljar failed. What the code did is in the Execution.
         """
-        request = run_request(code, timeout, stdin, env, args, files, packages, cwd, live=on_event is not None)
+        request = run_request(
+            self._here.settings, code, timeout, stdin, env, args, files, packages, cwd, live=on_event is not None
+        )
         return await self._background.cross(self._run(request, on_event))
 
     async def stream(self, code: str, **options: Unpack[StreamOptions]) -> AsyncGenerator[Event | Execution, None]:
         """Run code and iterate its events as they happen; the last item is the Execution. Leaving early stops it."""
-        request = run_request(code, **options, live=True)
+        request = run_request(self._here.settings, code, **options, live=True)
         items = self._service.run(LIBRARY, await self._background.cross(self._started()), request)
         try:
             while (item := await self._background.cross(anext(items, None))) is not None:
@@ -158,17 +162,15 @@ class AsyncSandbox:
             InvalidRequest: for what does not name a package.
             PackageError: with the reason; the sandbox is as it was.
         """
-        wanted = validation.checked_requirements(packages, compose.local_host().settings)
+        wanted = validation.checked_requirements(packages, self._here.settings)
         if not wanted:
             raise InvalidRequest("name at least one package to install")
         return await self._there(self._service.install, wanted)
 
     async def complete(self, code: str, cursor: int | None = None) -> list[Completion]:
         """Completions at the cursor, by default the end of the code."""
-        validation.check_text("code", code)
-        at = len(code) if cursor is None else cursor
-        if type(at) is not int or not 0 <= at <= len(code):
-            raise InvalidRequest(f"cursor must be from 0 to {len(code)}, not {at!r}")
+        at = len(code) if cursor is None and isinstance(code, str) else cursor
+        validation.check_cursor(code, at)
         return await self._there(self._service.complete, code, at)
 
     async def variables(self) -> list[Variable]:
@@ -195,6 +197,11 @@ class AsyncSandbox:
             CheckpointRefused: when it was changed, or made by or for another installation.
             SandboxError: when the sandbox cannot be started, or ended on the way.
         """
+        return await cls.to_restore(engine, options).restored_from(checkpoint)
+
+    @classmethod
+    def to_restore(cls, engine: str | None, options: SandboxOptions) -> AsyncSandbox:
+        """The handle of a sandbox that `restored_from` is to start. What is not given comes from the checkpoint."""
         handle = cls(engine or "auto", **options)
         given = handle._request
         handle._request = replace(
@@ -204,8 +211,22 @@ class AsyncSandbox:
             limits=given.limits if options.get("limits") is not None else None,
             policy=given.policy if options.get("policy") is not None else None,
         )
-        await handle._background.cross(handle._restore(_bytes_of(checkpoint)))
         return handle
+
+    async def restored_from(self, checkpoint: Checkpoint | bytes) -> AsyncSandbox:
+        """Start it in the state of a checkpoint."""
+        try:
+            await self._background.cross(self._restore(_bytes_of(checkpoint)))
+        except BaseException:  # a cancellation may come when it is up already
+            self.discard()
+            raise
+        return self
+
+    def discard(self) -> None:
+        """Close it in the background, for a caller that was interrupted and never gets it."""
+        self._closed = True
+        if self._background.reachable:
+            self._background.start(self._close())
 
     @classmethod
     async def connect(cls, id: str, *, host: str | None = None, env: Mapping[str, str] | None = None) -> AsyncSandbox:
@@ -261,7 +282,7 @@ class AsyncSandbox:
             if infos and self._background.reachable:
                 self._background.start(self._close_all(infos))
             raise
-        return [self._around(compose.local_host(), info, self._request) for info in infos]
+        return [self._around(self._here, info, self._request) for info in infos]
 
     async def close(self) -> None:
         """End the sandbox and everything in it, also what is kept of a durable one. Idempotent."""
@@ -270,12 +291,12 @@ class AsyncSandbox:
             await self._background.cross(self._close())
 
     async def start(self) -> AsyncSandbox:
-        """Start it now rather than at its first use.
+        """Start it now rather than at its first use, or wake it.
 
         Raises:
             SandboxError: when it cannot be started.
         """
-        await self._background.cross(self._started())
+        await self._background.cross(self._start())
         return self
 
     async def __aenter__(self) -> AsyncSandbox:
@@ -317,6 +338,11 @@ class AsyncSandbox:
             self._check_open("while it started")
         assert self._info is not None
         return self._info.id
+
+    async def _start(self) -> None:
+        if self._info is not None and not self._closed:
+            await self._service.wake(LIBRARY, self._info.id)
+        await self._started()
 
     async def _run(self, request: RunRequest, on_event: OnEvent | None) -> Execution:
         execution: Execution | None = None
@@ -360,6 +386,7 @@ class AsyncSandbox:
 
 
 def run_request(
+    settings: Settings,
     code: str,
     timeout: float | None = None,
     stdin: str | None = None,
@@ -376,17 +403,15 @@ def run_request(
     Raises:
         InvalidRequest: for the first argument that is invalid.
     """
-    settings = compose.local_host().settings
-    timeout_s = None if timeout is None else check("timeout_s", timeout)
     return RunRequest(
-        code=validation.check_code(code),
-        timeout_s=timeout_s,
-        stdin=validation.check_text("stdin", stdin),
-        env=validation.check_environment(env),
-        args=() if args is None else (validation.check_json("args", args),),
+        code=code,
+        timeout_s=timeout,
+        stdin=stdin,
+        env={} if env is None else env,
+        args=() if args is None else (args,),
         files=validation.checked_files(files),
         packages=validation.checked_requirements(packages, settings),
-        cwd=validation.check_text("cwd", cwd),
+        cwd=cwd,
         live=live,
     )
 

@@ -10,6 +10,7 @@ import time
 import weakref
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from belljar.background import BackgroundLoop
@@ -31,6 +32,8 @@ if TYPE_CHECKING:  # few hosts have durable sandboxes: the others do not wait fo
 CLOSE_S = 30.0
 
 _lock = threading.Lock()
+_used: list[LocalHost] = []  # hosts that `using` puts in the place of this process's own
+_pinned: ContextVar[LocalHost | None] = ContextVar("belljar_host", default=None)
 _here: LocalHost | None = None  # where Sandbox() makes sandboxes; other hosts of this process are not touched by it
 _hosts: weakref.WeakSet[LocalHost] = weakref.WeakSet()  # what a forked child must let go of
 _of_parents: list[LocalHost] = []  # in a forked child; kept, since SQLite must not close there what the parent has open
@@ -79,19 +82,37 @@ class LocalHost:
 
 @contextmanager
 def using(host: LocalHost) -> Iterator[LocalHost]:
-    """Make sandboxes on another host of this process for a while, from any thread."""
-    global _here
-    before, _here = _here, host
+    """Make sandboxes on another host of this process for a while, from any thread. Of several, the last one counts."""
+    with _lock:
+        _used.append(host)
     try:
         yield host
     finally:
-        _here = before
+        with _lock:
+            _used.remove(host)
+
+
+@contextmanager
+def pinned(host: LocalHost) -> Iterator[LocalHost]:
+    """Make sandboxes on this host within the block; other threads and tasks of the process go on with theirs."""
+    token = _pinned.set(host)
+    try:
+        yield host
+    finally:
+        _pinned.reset(token)
 
 
 def local_host(settings: Settings | None = None) -> LocalHost:
-    """The host of this process, made at first use, with these settings then, and closed at exit."""
+    """The host that sandboxes are made on: the chosen one, or that of this process.
+
+    The latter is made at its first use, with these settings then, and closed at exit.
+    """
     global _here
+    if (chosen := _pinned.get()) is not None:
+        return chosen
     with _lock:
+        if _used:
+            return _used[-1]
         if _here is None:
             _here = LocalHost(settings)
         return _here
@@ -203,6 +224,8 @@ def _file_locks(settings: Settings) -> Locks:
 def _forget_after_fork() -> None:
     """A forked child has no loop thread: it starts over, and never touches its parent's sandboxes."""
     global _here, _lock
+    _used.clear()
+    _pinned.set(None)
     for host in list(_hosts):
         host.service.forget()
         _of_parents.append(host)

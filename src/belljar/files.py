@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -91,15 +92,16 @@ class AsyncFiles:
         return local
 
     async def _read(self, owner: str, id: str, path: str) -> bytes:
-        return await whole(self._service.read_file(owner, id, path, MAX_READ_BYTES))
+        async with aclosing(self._service.read_file(owner, id, path, MAX_READ_BYTES)) as pieces:
+            return await whole(pieces)
 
     async def _upload(self, owner: str, id: str, path: str, local: Path) -> None:
         async with local_files.pieces_of(local) as pieces:
             await self._service.write_file(owner, id, path, pieces)
 
     async def _download(self, owner: str, id: str, path: str, local: Path) -> None:
-        pieces: AsyncIterator[bytes] = self._service.read_file(owner, id, path)
-        await local_files.save(pieces, local)
+        async with aclosing(self._service.read_file(owner, id, path)) as pieces:  # also when the disk here is full
+            await local_files.save(pieces, local)
 
 
 class Files:

@@ -68,7 +68,7 @@ def _read(kind: Any, data: object, what: str, strict: bool) -> Any:
         return _read_list(origin, inner, data, what, strict)
     if origin in (dict, Mapping) and _has_names(data):
         return {name: _read(inner[1], item, f"{what}[{name!r}]", strict) for name, item in data.items()}
-    if kind is float and type(data) in (int, float) and math.isfinite(cast(float, data)):
+    if kind is float and type(data) in (int, float) and _is_finite(cast(float, data)):
         return data
     if kind in (str, int, bool, types.NoneType) and type(data) is kind:
         return data
@@ -116,6 +116,14 @@ def _read_list(origin: Any, inner: tuple[Any, ...], data: list[Any], what: str, 
         for number, (kind, item) in enumerate(zip(kinds, data, strict=True))
     ]
     return read if origin is list else tuple(read)
+
+
+def _is_finite(number: float) -> bool:
+    """Whether it is a number that a float can hold."""
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False
 
 
 def _read_bytes(data: object, what: str) -> bytes:

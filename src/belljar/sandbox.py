@@ -93,8 +93,12 @@ class Sandbox:
         cls, checkpoint: Checkpoint | bytes, *, engine: str | None = None, **options: Unpack[SandboxOptions]
     ) -> Sandbox:
         """See AsyncSandbox.restore."""
-        wait = compose.local_host().background.wait
-        return cls._around(wait(AsyncSandbox.restore(checkpoint, engine=engine, **options)))
+        core = AsyncSandbox.to_restore(engine, options)
+        try:
+            return cls._around(core.background.wait(core.restored_from(checkpoint)))
+        except BaseException:  # a Ctrl-C may come when it is up already
+            core.discard()
+            raise
 
     @classmethod
     def connect(cls, id: str, *, host: str | None = None, env: Mapping[str, str] | None = None) -> Sandbox:

@@ -157,7 +157,7 @@ class UnconfinedHost(compose.LocalHost):
 
     def sandbox(self, engine: str = "auto", **options: Unpack[SandboxOptions]) -> Sandbox:
         """A sandbox on this host, also where another one is the host of this process at the moment."""
-        with compose.using(self):
+        with compose.pinned(self):
             return Sandbox(engine, **options)
 
 

@@ -213,6 +213,13 @@ def checked_files(files: Mapping[str, Content] | None) -> dict[str, bytes]:
     return {plain_path(path): as_bytes(path, data) for path, data in files.items()}
 
 
+def check_cursor(code: object, cursor: object) -> None:
+    """Code to complete, and a place in it."""
+    length = len(check_text("code", code) or "")
+    if type(cursor) is not int or not 0 <= cursor <= length:
+        raise InvalidRequest(f"cursor must be from 0 to {length}, not {str(cursor)[:100]}")
+
+
 def is_encodable(text: str) -> bool:
     """Whether text can be written as bytes; those that Python itself read from bytes can."""
     try:

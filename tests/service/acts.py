@@ -19,6 +19,7 @@ async def every(items: AsyncIterator[Any]) -> list[Any]:
 BY_ID: dict[str, Act] = {
     "get": lambda service, owner, name: service.get(owner, name),
     "close": lambda service, owner, name: service.close(owner, name),
+    "wake": lambda service, owner, name: service.wake(owner, name),
     "hibernate": lambda service, owner, name: service.hibernate(owner, name),
     "run": lambda service, owner, name: every(service.run(owner, name, RunRequest("x = 'changed'"))),
     "answer_call": lambda service, owner, name: service.answer_call(owner, name, Reply(1, "answered")),

@@ -31,7 +31,7 @@ CONTAINERS = (dict, list, set, deque, weakref.WeakValueDictionary, weakref.WeakS
 SOURCES = Path(belljar.__file__).parent
 # What a module may keep for the whole process. Each says at its place why that does no harm.
 OF_THE_PROCESS = {
-    "compose.py": {"_here", "_hosts", "_lock", "_of_parents"},
+    "compose.py": {"_here", "_hosts", "_lock", "_of_parents", "_used"},
     "packages/lookup.py": {"_known", "_last_silence", "_silent_until"},
     "packages/holds.py": {"_holds"},
     "store/sqlite.py": {"_abandoned"},

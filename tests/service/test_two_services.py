@@ -15,7 +15,7 @@ from tests.service.acts import BY_ID, every, outcome
 from tests.service.conftest import Kind, MakeHost
 
 from belljar.compose import LocalHost
-from belljar.errors import CheckpointRefused
+from belljar.errors import CheckpointRefused, SandboxClosed
 from belljar.execution import Execution
 from belljar.service.base import Reply, RunRequest
 
@@ -212,13 +212,17 @@ def test_a_checkpoint_of_one_is_refused_by_the_other(actors: tuple[Actor, Actor]
     ann.wait(ann.check(id_))
 
 
-def test_the_id_of_one_is_free_for_the_other(actors: tuple[Actor, Actor], kind: Kind):
+def test_who_asks_for_the_id_of_another_gets_one_that_it_would_have_got_anyway(actors: tuple[Actor, Actor], kind: Kind):
     ann, bob = actors
     ann.wait(ann.create())
     (id_,) = ann.known
     made = bob.wait(bob.service.create("bob", kind.request(id=id_)))
-    assert made.id == id_
-    bob.known[id_] = Known()
-    bob.wait(bob._run(id_))
-    bob.wait(bob._close(id_))
+    assert made.id not in (id_, *(ann.known))
+    assert bob.wait(bob.service.create("bob", kind.request(id=id_))).id == made.id
+    bob.known[made.id] = Known()
+    bob.wait(bob._run(made.id))
+    bob.wait(bob._close(made.id))
     ann.wait(ann.check(id_))
+    ann.wait(ann._close(id_))
+    with pytest.raises(SandboxClosed):
+        bob.wait(bob.service.create("bob", kind.request(id=id_)))

@@ -76,7 +76,7 @@ class Arena:
 
     def sandbox(self, limits: Limits) -> Sandbox:
         """A sandbox of this arena's own host."""
-        with compose.using(self.here):
+        with compose.pinned(self.here):
             return Sandbox(self.engine, limits=limits, policy=Policy(packages="none"))
 
     def possessions(self) -> Possessions:

@@ -10,10 +10,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from belljar import validation
 from belljar.entry import Listing
 from belljar.events import Event
 from belljar.execution import Completion, Execution, Variable
-from belljar.limits import Limits
+from belljar.limits import Limits, check
 from belljar.policy import Policy
 
 if TYPE_CHECKING:  # few sandboxes are saved, and few callers ask for health: the others do not wait for these imports
@@ -29,7 +30,8 @@ PIECE_BYTES = 1 << 20  # of a file on its way
 class SandboxRequest:
     """What a new sandbox is to be. None stands for the default or, in `restore`, for what the checkpoint says.
 
-    `id` is a fresh UUID of the caller's choice. A `create` that is sent again with it makes no second sandbox.
+    `id` is a fresh UUID of the caller's choice, from which the id of the sandbox follows. A `create` that is sent again
+    with it makes no second sandbox.
     `tools` are the names that code inside may call. They are not stored: a durable sandbox has none after a wake.
     """
 
@@ -44,6 +46,22 @@ class SandboxRequest:
     name: str | None = None
     id: str | None = None
     tools: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check every field that can be checked without a host.
+
+        Raises:
+            InvalidRequest: naming the field.
+        """
+        for what, given, kind in (("limits", self.limits, Limits), ("policy", self.policy, Policy)):
+            if given is not None:
+                validation.check_kind(what, given, kind)
+        validation.check_text("engine", self.engine)
+        validation.check_text("python", self.python)
+        validation.check_name("name", self.name)
+        _put(self, env=validation.check_environment(self.env), files=validation.checked_files(self.files))
+        _put(self, id=None if self.id is None else validation.check_id(self.id))
+        _put(self, tools=validation.check_tools(self.tools), durable=bool(self.durable))
 
 
 @dataclass(frozen=True)
@@ -77,6 +95,24 @@ class RunRequest:
     cwd: str | None = None
     live: bool = False
 
+    def __post_init__(self) -> None:
+        """Check every field that can be checked without a host.
+
+        Raises:
+            InvalidRequest: naming the field.
+        """
+        validation.check_code(self.code)
+        validation.check_text("stdin", self.stdin)
+        validation.check_text("cwd", self.cwd)
+        if self.timeout_s is not None:
+            check("timeout_s", self.timeout_s)
+        for value in self.args:
+            validation.check_json("args", value)
+        if self.env != {}:
+            _put(self, env=validation.check_environment(self.env))
+        if self.files != {}:
+            _put(self, files=validation.checked_files(self.files))
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -87,7 +123,14 @@ class Reply:
     error: tuple[str, str] | None = None
 
 
+def _put(value: object, **fields: Any) -> None:
+    """Set fields of a frozen value while it is made."""
+    for name, field_value in fields.items():
+        object.__setattr__(value, name, field_value)
+
+
 # The class below has a method `list`, which hides the built-in name in its annotations.
+Pieces = AsyncGenerator[bytes, None]
 Infos = list[SandboxInfo]
 Names = list[str]
 Completions = list[Completion]
@@ -103,7 +146,7 @@ class Service(Protocol):
     """
 
     async def create(self, owner: str, request: SandboxRequest) -> SandboxInfo:
-        """Start a sandbox. Its id is the requested one, unless that cannot be had.
+        """Start a sandbox. Its id follows from the requested one and from the owner.
 
         Raises:
             InvalidRequest: when the request cannot be met as it is.
@@ -123,6 +166,14 @@ class Service(Protocol):
 
     async def close(self, owner: str, id: str) -> None:
         """End a sandbox for good. Idempotent: an id that is not there raises nothing."""
+
+    async def wake(self, owner: str, id: str) -> SandboxInfo:
+        """Have a sandbox live, which it may be already.
+
+        Raises:
+            HostBusy: when there is no room for it.
+            SandboxError: when it could not be woken; it sleeps on.
+        """
 
     async def hibernate(self, owner: str, id: str) -> bool:
         """Save a durable sandbox and free its memory; its next use wakes it. False while it is in use.
@@ -173,7 +224,7 @@ class Service(Protocol):
             FileError: when the path is refused, or the workspace is full.
         """
 
-    def read_file(self, owner: str, id: str, path: str, max_bytes: int | None = None) -> AsyncIterator[bytes]:
+    def read_file(self, owner: str, id: str, path: str, max_bytes: int | None = None) -> Pieces:
         """The content of a regular file, in pieces.
 
         Raises:

@@ -30,7 +30,7 @@ from belljar.service.base import (
 )
 from belljar.service.starts import Starts, check_policy_holds, restored
 from belljar.store.base import SandboxRecord
-from belljar.validation import checked_requirements
+from belljar.validation import check_cursor, checked_requirements, plain_path
 
 if TYPE_CHECKING:  # few hosts have durable sandboxes: the others do not wait for these imports
     from belljar.durable.durability import Durability
@@ -56,7 +56,8 @@ class LocalService:
 
     async def create(self, owner: str, request: SandboxRequest) -> SandboxInfo:
         """Start a sandbox."""
-        return _info(await self._starts.create(owner, request))
+        session, _ = await self._starts.create(owner, request)
+        return _info(session)
 
     async def get(self, owner: str, id: str, env: Mapping[str, str] | None = None) -> SandboxInfo:
         """Look a sandbox up, without waking it."""
@@ -93,6 +94,11 @@ class LocalService:
             await self.host.close_session(session)
         self._environments.pop((owner, id), None)
 
+    async def wake(self, owner: str, id: str) -> SandboxInfo:
+        """Have a sandbox live."""
+        with (await self._session(owner, id)).in_use(changes=False) as session:
+            return _info(session)
+
     async def hibernate(self, owner: str, id: str) -> bool:
         """Save a durable sandbox and free its memory. False while it is in use."""
         session = await self._live(owner, id)
@@ -105,6 +111,8 @@ class LocalService:
 
     async def run(self, owner: str, id: str, request: RunRequest) -> AsyncGenerator[Event | Execution, None]:
         """Run code when its turn comes; the last item is the Execution."""
+        if request.packages:
+            request = replace(request, packages=checked_requirements(request.packages, self.host.settings))
         with (await self._session(owner, id)).in_use() as session:
             if not request.live:
                 yield await session.run(request)
@@ -144,6 +152,7 @@ class LocalService:
 
     async def complete(self, owner: str, id: str, code: str, cursor: int) -> Completions:
         """Completions at the cursor."""
+        check_cursor(code, cursor)
         with (await self._session(owner, id)).in_use(changes=False) as session:
             return await inquiries.complete(session, code, cursor)
 
@@ -155,24 +164,26 @@ class LocalService:
     async def write_file(self, owner: str, id: str, path: str, pieces: bytes | AsyncIterator[bytes]) -> None:
         """Create or replace a file, with its parents."""
         with (await self._session(owner, id)).in_use() as session:
-            await session.workspace.write(path, pieces)
+            await session.workspace.write(plain_path(path), pieces)
 
-    async def read_file(self, owner: str, id: str, path: str, max_bytes: int | None = None) -> AsyncIterator[bytes]:
+    async def read_file(
+        self, owner: str, id: str, path: str, max_bytes: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
         """The content of a regular file, in pieces."""
         with (await self._session(owner, id)).in_use(changes=False) as session:
             largest = session.spec.limits.disk_mb << 20 if max_bytes is None else max_bytes
-            async for piece in session.workspace.read(path, largest):
+            async for piece in session.workspace.read(plain_path(path), largest):
                 yield piece
 
     async def list_files(self, owner: str, id: str, path: str = "") -> Listing:
         """Everything beneath a folder."""
         with (await self._session(owner, id)).in_use(changes=False) as session:
-            return await session.workspace.list(path, MAX_ENTRIES)
+            return await session.workspace.list(plain_path(path) if path else path, MAX_ENTRIES)
 
     async def delete_file(self, owner: str, id: str, path: str) -> None:
         """Remove a file, a link, or a folder with all it has."""
         with (await self._session(owner, id)).in_use() as session:
-            await session.workspace.delete(path)
+            await session.workspace.delete(plain_path(path))
 
     async def checkpoint(self, owner: str, id: str, name: str | None = None) -> Checkpoint:
         """Save the variables and the files, signed for this owner."""

@@ -16,13 +16,9 @@ from belljar.host.sandbox_packages import check_allowed
 from belljar.host.session import Session
 from belljar.limits import BOUNDS, Limits
 from belljar.policy import Policy
-from belljar.service.base import SandboxRequest
+from belljar.service.base import LIBRARY, SandboxRequest
 from belljar.store.base import SandboxRecord
 from belljar.validation import (
-    check_environment,
-    check_id,
-    check_name,
-    check_tools,
     checked_policy,
     checked_requirements,
 )
@@ -44,8 +40,8 @@ class Starts:
     durability: Open
     environments: dict[tuple[str, str], Mapping[str, str]]  # of durable sandboxes, for their next wake; never stored
 
-    async def create(self, owner: str, request: SandboxRequest) -> Session:
-        """Start a new sandbox with its first files.
+    async def create(self, owner: str, request: SandboxRequest) -> tuple[Session, bool]:
+        """Start a new sandbox with its first files; returns False with one that was there already.
 
         Raises:
             InvalidRequest: when the request cannot be met as it is.
@@ -53,20 +49,21 @@ class Starts:
             SandboxError: when it did not start; nothing of it is left.
         """
         record = await self._record(owner, request)
-        env, request = check_environment(request.env), replace(request, tools=check_tools(request.tools))
+        env = request.env
         async with self.transitions.of(owner, record.id):
             if (there := self.host.session(owner, record.id)) is not None:
-                return there
+                return there, False
             self.host.check_not_closed(owner, record.id)
             if not request.durable:
-                return await self._made(record, record.packages, None, env, request)
+                return await self._made(record, record.packages, None, env, request), True
 
             async def make(record: SandboxRecord, packages: Sequence[str], saver: Autosaver) -> Session:
                 return await self._made(record, packages, saver, env, request)
 
-            session = await (await self.durability()).create(record, make) or await self.wake(owner, record.id, env)
+            made = await (await self.durability()).create(record, make)
+            session = made or await self.wake(owner, record.id, env)
             self.environments[owner, session.id] = env
-            return session
+            return session, made is not None
 
     async def wake(self, owner: str, id: str, env: Mapping[str, str] | None = None) -> Session:
         """Start a durable sandbox that sleeps, by default with the variables that it had in this process.
@@ -93,8 +90,8 @@ class Starts:
         engine = await self.host.registry.choose(AUTO if request.engine is None else request.engine)
         if packages:
             check_allowed(policy, packages)
-        now, wanted = self.host.now(), check_id(request.id) if request.id else str(uuid.uuid4())
-        return SandboxRecord(wanted, engine.name, now, now, owner, check_name("name", request.name), request.python,
+        now, wanted = self.host.now(), id_of(owner, request.id or str(uuid.uuid4()))
+        return SandboxRecord(wanted, engine.name, now, now, owner, request.name, request.python,
                              packages, request.limits or Limits(), policy)  # fmt: skip
 
     async def _made(
@@ -118,6 +115,14 @@ class Starts:
         return session
 
 
+def id_of(owner: str, asked: str) -> str:
+    """The id of a sandbox. One owner cannot ask for the id of another's, and so cannot learn that it is in use.
+
+    What the library makes for its own program has the id that was asked for: its handles choose at random.
+    """
+    return asked if owner == LIBRARY else str(uuid.uuid5(uuid.UUID(asked), owner))
+
+
 def check_policy_holds(policy: Policy, host: Host) -> None:
     """Refuse a stored policy that cannot be kept any more.
 
@@ -130,8 +135,10 @@ def check_policy_holds(policy: Policy, host: Host) -> None:
 
 async def restored(
     starts: Starts, owner: str, checkpoint: bytes, request: SandboxRequest
-) -> tuple[Session, CheckpointReport]:
+) -> tuple[Session, CheckpointReport | None]:
     """Start a sandbox in the state of a checkpoint; returns it with the report of what could not be brought back.
+
+    A request that was sent before restores nothing again, and has no report.
 
     Raises:
         CheckpointRefused: when it was changed, or signed for another owner.
@@ -149,7 +156,9 @@ async def restored(
         limits=request.limits or Limits(**{name: n for name, n in header["limits"].items() if name in BOUNDS}),
         policy=request.policy or Policy(packages=header["policy"]),
     )
-    session = await starts.create(owner, wanted)
+    session, is_new = await starts.create(owner, wanted)
+    if not is_new:  # the request was sent before
+        return session, None
     try:
         bring = header.get("requirements", []) if request.packages is None else []
         with session.in_use():
