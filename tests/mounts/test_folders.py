@@ -136,14 +136,11 @@ class Runner:
     def write(self, frame: bytes) -> None:
         self.written.append(frame)
 
-    def unsent(self) -> int:
-        return 0
-
 
 def test_a_call_out_of_turn_breaks_the_protocol(vault: Path):
     async def flood() -> list[bytes]:
         runner = Runner()
-        mounts = Mounts(Folders([os.path.realpath(vault)]), Replies(runner, lambda _: None))  # type: ignore[arg-type]
+        mounts = Mounts(Folders([os.path.realpath(vault)]), Replies(runner.write))
         place = {"mount": 0, "path": "prices.csv"}
         mounts.take("look", -7, place)
         with pytest.raises(BrokenProtocol):
@@ -165,7 +162,7 @@ def test_a_call_without_mounts_or_with_a_number_that_cannot_be_breaks_the_protoc
     vault: Path, has_mounts: bool, number: int
 ):
     async def ask() -> None:
-        replies = Replies(Runner(), lambda _: None)  # type: ignore[arg-type]
+        replies = Replies(Runner().write)
         mounts = Mounts(Folders([os.path.realpath(vault)]), replies) if has_mounts else None
         place = {"mount": 0, "path": "prices.csv"}
         builtins = Builtins(Fetches(lambda: None, replies), mounts)
@@ -179,7 +176,7 @@ def test_a_call_without_mounts_or_with_a_number_that_cannot_be_breaks_the_protoc
 def test_what_is_read_travels_as_it_is_and_a_failure_is_an_error(vault: Path):
     async def answered(act: str, args: dict[str, Any]) -> bytes:
         runner = Runner()
-        mounts = Mounts(Folders([os.path.realpath(vault)]), Replies(runner, lambda _: None))  # type: ignore[arg-type]
+        mounts = Mounts(Folders([os.path.realpath(vault)]), Replies(runner.write))
         mounts.take("open", -1, {"mount": 0, "path": "prices.csv"})
         while len(runner.written) < 1:
             await asyncio.sleep(0.001)

@@ -11,9 +11,11 @@ from belljar.engines.base import Event, Exit, KernelExited, OnEvent, ignore
 from belljar.engines.transport.frames import BrokenProtocol, FrameReader, encode
 from belljar.errors import StartFailed
 from belljar_kernel import digest
-from belljar_kernel.protocol import PROTOCOL, REPORTED
+from belljar_kernel.protocol import CALL_BYTES, FRAME_BYTES, OPEN_CALLS, PROTOCOL, REPORTED
 
 KILL_TIMEOUT_S = 5.0  # until the end of a kernel that was killed is known
+MOST_UNSENT = OPEN_CALLS * CALL_BYTES + FRAME_BYTES  # to a kernel that does not read; open calls may all be replied to
+UNREAD = f"more than {MOST_UNSENT >> 20} MB wait to be read by it, mostly replies to calls that it made"
 
 
 class Exchange:
@@ -79,7 +81,17 @@ class Exchange:
 
     def send(self, message: dict[str, Any]) -> None:
         """Send a message; never waits."""
-        self.write(encode(message))
+        self.send_frame(encode(message))
+
+    def send_frame(self, frame: bytes) -> None:
+        """Send a message that is a frame already. A kernel that does not read what it asked for is ended."""
+        self.write(frame)
+        if self.unsent() > MOST_UNSENT:
+            self.end(f"the kernel broke the protocol: {UNREAD}")
+
+    def unsent(self) -> int:
+        """How many bytes the kernel has not taken yet."""
+        return 0
 
     def prepare(self) -> None:
         """A Request is about to be sent: let go of what came before it, where that comes another way."""

@@ -126,14 +126,14 @@ class WasmProcess(Seat[PythonExchange]):
         exchange = self.kernel = PythonExchange()
         self._leaving, self._has_files = None, False
         runner = self._runner = await self._launch(self.spec, self._take)
-        exchange.write = runner.write
+        exchange.connect(runner)
         runner.exit.add_done_callback(lambda _: exchange.end(None))
         if not await exchange.came_up():
             await runner.kill()  # all that it wrote has been read then
             said = runner.said() or exchange.broken or "it ended"
             raise StartFailed(f"the WebAssembly sandbox did not come up: {said}")
         exchange.ended.add_done_callback(lambda _: self._on_end(runner, exchange))
-        replies = Replies(runner, exchange.end)
+        replies = Replies(exchange.send_frame)
         mounts = Mounts(self._folders.again(), replies) if self._folders is not None else None
         builtins = Builtins(Fetches(self._way_out, replies), mounts)
         exchange.on_builtin = builtins.take
