@@ -94,7 +94,7 @@ class WasmProcess(Seat[PythonExchange]):
 
         Raises:
             InvalidRequest: for an entry of `Policy.network` that has no clear meaning.
-            StartFailed: when the kernel ended meanwhile.
+            StartFailed: when the kernel ended meanwhile, or did not answer in time and was ended.
         """
         before, self.spec = self.spec, spec
         if spec.policy.network:
