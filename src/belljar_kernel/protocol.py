@@ -119,6 +119,7 @@ DENIALS = 100  # that a run reports
 MISSING_NAMES = 50  # that `imports` reports
 PATH_CHARS = 4096
 FOLDER_LEVELS = 128  # of folders within folders in WebAssembly
+LIST_LEVELS = 64  # of folders that a list goes down elsewhere
 
 # Calls out of a run.
 CALL_NAME_CHARS = 100
@@ -143,6 +144,7 @@ BUILTIN_CALLS: dict[str, Fields] = {
     "mount.close": {"handle": WHOLE},
 }
 FETCH_PIECE_BYTES = 256 << 10  # of a body on its way, in either direction
+MOUNT_PIECE_BYTES = 512 << 10  # of a file in a mounted folder that is read
 
 CHANNEL = 3  # the descriptor of a kernel on which frames travel
 

@@ -16,11 +16,12 @@ from belljar.engines.base import ignore
 from belljar.engines.transport.frames import BrokenProtocol, encode
 from belljar.engines.wasm.builtins import Builtins
 from belljar.engines.wasm.fetches import Fetches
-from belljar.engines.wasm.folders import MOST_BYTES, MOST_FILES, Folders
+from belljar.engines.wasm.folders import MOST_FILES, Folders
 from belljar.engines.wasm.mounts import Mounts
 from belljar.engines.wasm.python import PythonExchange
 from belljar.engines.wasm.replies import Replies
 from belljar.errors import StartFailed
+from belljar_kernel.protocol import MOUNT_PIECE_BYTES
 
 HOSTILE: list[Any] = [
     None,
@@ -122,7 +123,7 @@ def test_what_is_open_and_what_is_read_at_once_is_bounded(vault: Path):
     assert None not in handles
     assert ask(folders, act="open", path="sparse")[0] == {"failure": "many"}
     assert len(os.listdir("/proc/self/fd")) <= before + 1 + folders.most_files
-    assert len(ask(folders, act="read", handle=handles[0], offset=1 << 39, size=1 << 38)[1]) == MOST_BYTES
+    assert len(ask(folders, act="read", handle=handles[0], offset=1 << 39, size=1 << 38)[1]) == MOUNT_PIECE_BYTES
     folders.close()
     assert len(os.listdir("/proc/self/fd")) <= before
 

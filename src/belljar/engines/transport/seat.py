@@ -16,7 +16,7 @@ from belljar.errors import FileError, SandboxClosed, StartFailed
 from belljar.packages.environment import Environment
 
 START_TIMEOUT_S = 60.0
-ASK_TIMEOUT_S = 8.0  # about files
+ASK_TIMEOUT_S = 8.0  # of a Request about files or packages
 
 E = TypeVar("E", bound=Exchange)
 

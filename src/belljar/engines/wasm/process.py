@@ -13,7 +13,7 @@ from belljar.egress.network import Network
 from belljar.engines import exits
 from belljar.engines.base import Event, Exit, KernelExited, Sample, Spec
 from belljar.engines.setup import VARIABLES
-from belljar.engines.transport.seat import START_TIMEOUT_S, Seat
+from belljar.engines.transport.seat import ASK_TIMEOUT_S, START_TIMEOUT_S, Seat
 from belljar.engines.wasm.builtins import Builtins
 from belljar.engines.wasm.fetches import Fetches
 from belljar.engines.wasm.folders import Folders
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 Launch = Callable[[Spec, OnOutput], Awaitable[Runner]]
 
-ASK_TIMEOUT_S = 8
 MOST_CONNECTIONS = 64  # to allowed hosts, at once: this process holds the bodies that are on their way
 LAST_SIGNAL = 31
 ENVIRONMENT = {**VARIABLES, "PATH": "/usr/bin:/bin"}
