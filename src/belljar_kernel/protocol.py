@@ -57,9 +57,8 @@ ORDERS: dict[str, Fields] = {
     "interrupt": {},
     "leave": {"marker": TEXT},
 }
-REPLY_ERROR: Fields = {"name": TEXT, "value": TEXT}
 
-# What `done` carries when the Request could be handled.
+# What `done` carries when the Request could be handled. A part of a `load` that is not the last has none of it.
 DONE: dict[str, Fields] = {
     "run": {
         "status": TEXT, "error": MAYBE_OBJECT, "value": ANY, "exit_code": WHOLE, "files": LIST, "truncated": FLAG,
