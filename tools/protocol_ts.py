@@ -27,6 +27,7 @@ CONSTANTS = {
     "KERNEL": ("The folder that the kernel is imported from.", protocol.WASM_KERNEL),
     "FILE_PIECE_BYTES": ("Of a file that is read.", protocol.FILE_PIECE_BYTES),
     "HANDED_PIECE_BYTES": ("Of a file that is handed over.", protocol.HANDED_PIECE_BYTES),
+    "MOUNT_PIECE_BYTES": ("Of a file in a mounted folder that is read.", protocol.MOUNT_PIECE_BYTES),
     "FOLDER_LEVELS": ("Of folders within folders.", protocol.FOLDER_LEVELS),
 }
 WIDTH = 120

@@ -129,11 +129,12 @@ class Calls:
                     left = LONGEST_WAIT_S if end is None else end - _monotonic()
                     if left <= 0:
                         raise TimeoutError("no reply came in time")
-                    if self._reading.acquire(False):
+                    reading = self._reading  # the next run has another, and this reader may outlast its own
+                    if reading.acquire(False):
                         try:
                             self._read(is_over, min(left, LONGEST_WAIT_S))
                         finally:
-                            self._reading.release()
+                            reading.release()
                             self._ring()
                     else:
                         self.interrupts.let(partial(bell.acquire, True, left))
@@ -153,7 +154,8 @@ class Calls:
                 is_read, self._is_read_for_coroutines = self._is_read_for_coroutines, True
             if not is_read:
                 try:
-                    start_new_thread(self.wait_until, (lambda: not self._is_open,))
+                    reading = self._reading
+                    start_new_thread(self.wait_until, (lambda: not self._is_open or self._reading is not reading,))
                 except BaseException:
                     self._is_read_for_coroutines = False
                     raise
@@ -168,7 +170,8 @@ class Calls:
         post.get_ready()
         if not is_over():  # a thread that makes it so from here on wakes us
             self.interrupts.let(partial(post.wait, seconds))
-            self.deliver()
+            if not is_over():  # else the run may have ended, and what has come be the next Request
+                self.deliver()
 
     def _ring(self) -> None:
         for bell in [*self._bells]:

@@ -57,9 +57,8 @@ ORDERS: dict[str, Fields] = {
     "interrupt": {},
     "leave": {"marker": TEXT},
 }
-REPLY_ERROR: Fields = {"name": TEXT, "value": TEXT}
 
-# What `done` carries when the Request could be handled.
+# What `done` carries when the Request could be handled. A part of a `load` that is not the last has none of it.
 DONE: dict[str, Fields] = {
     "run": {
         "status": TEXT, "error": MAYBE_OBJECT, "value": ANY, "exit_code": WHOLE, "files": LIST, "truncated": FLAG,
@@ -119,6 +118,7 @@ DENIALS = 100  # that a run reports
 MISSING_NAMES = 50  # that `imports` reports
 PATH_CHARS = 4096
 FOLDER_LEVELS = 128  # of folders within folders in WebAssembly
+LIST_LEVELS = 64  # of folders that a list goes down elsewhere
 
 # Calls out of a run.
 CALL_NAME_CHARS = 100
@@ -143,6 +143,7 @@ BUILTIN_CALLS: dict[str, Fields] = {
     "mount.close": {"handle": WHOLE},
 }
 FETCH_PIECE_BYTES = 256 << 10  # of a body on its way, in either direction
+MOUNT_PIECE_BYTES = 512 << 10  # of a file in a mounted folder that is read
 
 CHANNEL = 3  # the descriptor of a kernel on which frames travel
 

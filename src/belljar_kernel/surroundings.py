@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
+from belljar_kernel.protocol import WORKSPACE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-PLACE = "/workspace"  # what callers call the workspace, also where an engine has it elsewhere
 
 _environ = os.environ
 _chdir, _makedirs, _join = os.chdir, os.makedirs, os.path.join
@@ -93,8 +94,8 @@ class Surroundings:
 
     def _place(self, path: str, folder: str) -> str:
         """A path from outside: by its full name beneath the workspace, wherever that lies, or beneath a folder."""
-        if path == PLACE or path.startswith(f"{PLACE}/"):
-            path, folder = path[len(PLACE) + 1 :].lstrip("/"), self.workspace
+        if path == WORKSPACE or path.startswith(f"{WORKSPACE}/"):
+            path, folder = path[len(WORKSPACE) + 1 :].lstrip("/"), self.workspace
         return _join(folder, path) if path else folder
 
     def _repair_path(self) -> None:

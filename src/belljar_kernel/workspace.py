@@ -7,7 +7,7 @@ import errno
 import os
 import stat
 
-from belljar_kernel.protocol import FILE_PIECE_BYTES
+from belljar_kernel.protocol import FILE_PIECE_BYTES, LIST_LEVELS
 from belljar_kernel.removal import remove
 
 TYPE_CHECKING = False
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 MOST_LINKS = 40
-MOST_LEVELS = 64  # of folders that a list goes down
 _WORDS = {
     errno.ENOENT: "missing", errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EFBIG: "full", errno.ELOOP: "through",
     errno.ENOTDIR: "through", errno.EISDIR: "folder", errno.ENAMETOOLONG: "deep",
@@ -131,7 +130,7 @@ def _list_folder(root: int, request: dict[str, Any]) -> dict[str, Any]:
         top = _open(name, _FOLDER, dir_fd=folder)
     finally:
         _close(folder)
-    _walk(top, f"{path}/" if path else "", entries, request["max"], MOST_LEVELS)
+    _walk(top, f"{path}/" if path else "", entries, request["max"], LIST_LEVELS)
     return {"entries": entries}
 
 

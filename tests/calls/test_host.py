@@ -24,9 +24,11 @@ class World:
         self.sent: list[dict[str, Any]] = []
         self.heard: list[Call] = []
         self.now = 100.0
+        self.is_unhurried = False  # a second passes between two calls
         self.calls = Calls(tools, count(1), self.execution, self.sent.append, self.heard.append, lambda: self.now)
 
     def call(self, number: int, name: str = "f") -> None:
+        self.now += self.is_unhurried
         self.calls.take({"type": "call", "id": 1, "call_id": number, "name": name, "args": {}})
 
     def refusal(self) -> str:
@@ -76,6 +78,7 @@ def test_a_flood_of_open_calls_is_refused_beyond_the_bound(world: World):
 
 
 def test_one_run_may_make_so_many_calls_and_one_that_does_not_heed_errors_ends(world: World):
+    world.is_unhurried = True
     for number in range(1, MOST_CALLS + 1):
         world.call(number, "unknown")
     assert "no call that this sandbox was given" in world.refusal()
@@ -89,16 +92,45 @@ def test_one_run_may_make_so_many_calls_and_one_that_does_not_heed_errors_ends(w
     assert len(world.execution.tool_calls) == MOST_RECORDED
 
 
-def test_calls_that_come_too_fast_are_passed_on_later_and_none_after_the_end(
-    world: World, monkeypatch: pytest.MonkeyPatch
-):
-    later: list[tuple[float, Any]] = []
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, Any]]:
+    """What a loop would do later: the delay, and the act."""
+    planned: list[tuple[float, Any]] = []
 
     class Loop:
-        def call_later(self, delay: float, act: Any, call: Call) -> None:
-            later.append((delay, lambda: act(call)))
+        def call_later(self, delay: float, act: Any, *args: Any) -> None:
+            planned.append((delay, lambda: act(*args)))
 
     monkeypatch.setattr(asyncio, "get_running_loop", Loop)
+    return planned
+
+
+def test_refusals_that_come_too_fast_are_sent_later_and_none_after_the_end(
+    world: World, later: list[tuple[float, Any]]
+):
+    for number in range(1, BURST + 3):
+        world.call(number, "unknown")
+    assert len(world.sent) == BURST
+    assert [round(delay * PER_SECOND) for delay, _ in later] == [1, 2]
+    with pytest.raises(BrokenProtocol, match="one number"):
+        world.call(BURST + 2, "unknown")
+    later[0][1]()
+    assert world.sent[-1]["call_id"] == BURST + 1
+    world.calls.end()
+    later[1][1]()
+    assert len(world.sent) == BURST + 1
+
+
+def test_a_refusal_repeats_only_so_much_of_the_names_there_are():
+    world = World(tuple(f"{'x' * 90}{number}" for number in range(256)))
+    world.call(1, "unknown")
+    assert len(world.refusal()) < 600
+    assert world.refusal().endswith("…")
+
+
+def test_calls_that_come_too_fast_are_passed_on_later_and_none_after_the_end(
+    world: World, later: list[tuple[float, Any]]
+):
     for number in range(1, BURST + 1):
         world.call(number)
         world.calls.reply(Reply(number, None))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import struct
+import threading
 import time
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
 import pytest
 
+import belljar_kernel.calls
 from belljar_kernel.calls import Calls
 from belljar_kernel.interrupts import Interrupts
 from belljar_kernel.protocol import CALL_DEPTH
@@ -275,6 +278,81 @@ class Silent:
         """Nothing to do."""
 
     wake = rest = get_ready
+
+
+class Slow(Silent):
+    """A post whose waits end when the test says so, whatever wakes them; it counts what is taken."""
+
+    def __init__(self) -> None:
+        self.waits: list[threading.Event] = []
+        self.taken = 0
+
+    def take(self) -> list[dict[str, Any]]:
+        self.taken += 1
+        return []
+
+    def wait(self, seconds: float) -> None:
+        self.waits.append(threading.Event())
+        assert self.waits[-1].wait(30)
+
+
+def eventually(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def waiting(calls: Calls, post: Slow) -> threading.Thread:
+    """A thread whose call waits at the post."""
+    before = len(post.waits)
+    thread = threading.Thread(target=calls.ask("f", {}).wait)
+    thread.start()
+    eventually(lambda: len(post.waits) > before)
+    return thread
+
+
+def test_a_reader_that_outlasts_its_run_takes_nothing_and_leaves_the_next_reader_alone(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(belljar_kernel.calls, "STUCK_S", 0.01)
+    post, calls = Slow(), Calls(lambda _, __: None, Interrupts())
+    calls.connect(post)
+    calls.open()
+    late = waiting(calls, post)
+    calls.close()
+    calls.open()
+    now = waiting(calls, post)
+    taken = post.taken
+    post.waits[0].set()
+    late.join(30)
+    assert (late.is_alive(), post.taken) == (False, taken)
+    other = threading.Thread(target=calls.ask("g", {}).wait)
+    other.start()
+    time.sleep(0.1)
+    assert len(post.waits) == 2, "two threads read"
+    calls.close()
+    post.waits[1].set()
+    now.join(30)
+    other.join(30)
+    assert not now.is_alive()
+    assert not other.is_alive()
+
+
+def test_a_reader_for_coroutines_ends_with_its_run_also_when_the_next_has_begun(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(belljar_kernel.calls, "STUCK_S", 0.01)
+    post, calls = Slow(), Calls(lambda _, __: None, Interrupts())
+    calls.connect(post)
+    calls.open()
+    calls.read_for_coroutines()
+    eventually(lambda: post.waits)
+    calls.close()
+    calls.open()
+    taken = post.taken
+    post.waits[0].set()
+    time.sleep(0.1)
+    assert (post.taken, len(post.waits)) == (taken, 1)
+    calls.close()
 
 
 def test_a_wait_with_a_limit_is_a_timeout_and_the_call_can_still_be_answered():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,29 @@ def test_what_is_written_is_read_again_with_its_parents(files: KernelWorkspace, 
         assert wait(content(files, path)) == data
         assert (workspace / path).read_bytes() == data
     assert (workspace / "a/b/c.bin").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("broken", [RuntimeError("the upload broke"), OSError("no such file"), KeyboardInterrupt()])
+def test_an_upload_whose_source_breaks_leaves_no_unfinished_file(
+    files: KernelWorkspace, workspace: Path, broken: BaseException
+):
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(3):
+            yield b"part"
+        raise broken
+
+    async def upload() -> None:
+        caught = None
+        try:
+            await files.write("folder/file", pieces())
+        except BaseException as error:
+            caught = error
+        assert caught is broken
+        async with asyncio.timeout(30):
+            while os.listdir(workspace / "folder"):
+                await asyncio.sleep(0.001)
+
+    wait(upload())
 
 
 def test_a_folder_is_listed_depth_first_with_its_links_and_without_unfinished_files(

@@ -16,11 +16,12 @@ from belljar.engines.base import ignore
 from belljar.engines.transport.frames import BrokenProtocol, encode
 from belljar.engines.wasm.builtins import Builtins
 from belljar.engines.wasm.fetches import Fetches
-from belljar.engines.wasm.folders import MOST_BYTES, MOST_FILES, Folders
+from belljar.engines.wasm.folders import MOST_FILES, Folders
 from belljar.engines.wasm.mounts import Mounts
 from belljar.engines.wasm.python import PythonExchange
 from belljar.engines.wasm.replies import Replies
 from belljar.errors import StartFailed
+from belljar_kernel.protocol import MOUNT_PIECE_BYTES
 
 HOSTILE: list[Any] = [
     None,
@@ -122,7 +123,7 @@ def test_what_is_open_and_what_is_read_at_once_is_bounded(vault: Path):
     assert None not in handles
     assert ask(folders, act="open", path="sparse")[0] == {"failure": "many"}
     assert len(os.listdir("/proc/self/fd")) <= before + 1 + folders.most_files
-    assert len(ask(folders, act="read", handle=handles[0], offset=1 << 39, size=1 << 38)[1]) == MOST_BYTES
+    assert len(ask(folders, act="read", handle=handles[0], offset=1 << 39, size=1 << 38)[1]) == MOUNT_PIECE_BYTES
     folders.close()
     assert len(os.listdir("/proc/self/fd")) <= before
 
@@ -136,14 +137,11 @@ class Runner:
     def write(self, frame: bytes) -> None:
         self.written.append(frame)
 
-    def unsent(self) -> int:
-        return 0
-
 
 def test_a_call_out_of_turn_breaks_the_protocol(vault: Path):
     async def flood() -> list[bytes]:
         runner = Runner()
-        mounts = Mounts(Folders([os.path.realpath(vault)]), Replies(runner, lambda _: None))  # type: ignore[arg-type]
+        mounts = Mounts(Folders([os.path.realpath(vault)]), Replies(runner.write))
         place = {"mount": 0, "path": "prices.csv"}
         mounts.take("look", -7, place)
         with pytest.raises(BrokenProtocol):
@@ -165,7 +163,7 @@ def test_a_call_without_mounts_or_with_a_number_that_cannot_be_breaks_the_protoc
     vault: Path, has_mounts: bool, number: int
 ):
     async def ask() -> None:
-        replies = Replies(Runner(), lambda _: None)  # type: ignore[arg-type]
+        replies = Replies(Runner().write)
         mounts = Mounts(Folders([os.path.realpath(vault)]), replies) if has_mounts else None
         place = {"mount": 0, "path": "prices.csv"}
         builtins = Builtins(Fetches(lambda: None, replies), mounts)
@@ -179,7 +177,7 @@ def test_a_call_without_mounts_or_with_a_number_that_cannot_be_breaks_the_protoc
 def test_what_is_read_travels_as_it_is_and_a_failure_is_an_error(vault: Path):
     async def answered(act: str, args: dict[str, Any]) -> bytes:
         runner = Runner()
-        mounts = Mounts(Folders([os.path.realpath(vault)]), Replies(runner, lambda _: None))  # type: ignore[arg-type]
+        mounts = Mounts(Folders([os.path.realpath(vault)]), Replies(runner.write))
         mounts.take("open", -1, {"mount": 0, "path": "prices.csv"})
         while len(runner.written) < 1:
             await asyncio.sleep(0.001)

@@ -220,10 +220,11 @@ def test_a_lying_kernel_gets_an_error_and_costs_the_host_nothing(native: None):
         sandbox.run(lies).raise_for_status()
         with pytest.raises(SandboxError, match="broke the protocol: an event state whose part"):
             sandbox.checkpoint()
-        sandbox.run(
-            "import belljar_kernel.state as state\n"
-            "state.State.save = lambda *_: {'parts': [{'kind': 'names', 'part': 9, 'names': ['x', 3]}, 4], 'skipped': 1}"
-        )
+        lie = "import belljar_kernel.state as state\nstate.State.save = lambda *_: "
+        sandbox.run(lie + "{'parts': [], 'skipped': 1}")
+        with pytest.raises(SandboxError, match="broke the protocol: an event done whose skipped"):
+            sandbox.checkpoint()
+        sandbox.run(lie + "{'parts': [{'kind': 'names', 'part': 9, 'names': ['x', 3]}, 4], 'skipped': {'y': 1}}")
         saved = sandbox.checkpoint()
     assert (saved.saved, saved.skipped) == ([], {})
     with Sandbox.restore(saved) as sandbox:

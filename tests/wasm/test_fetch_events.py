@@ -17,10 +17,12 @@ from belljar.egress.server import Egress
 from belljar.engines.base import Spec
 from belljar.engines.options import WarmStart
 from belljar.engines.registry import Registry
+from belljar.engines.transport.exchange import MOST_UNSENT
 from belljar.engines.transport.frames import BrokenProtocol
 from belljar.engines.wasm.builtins import Builtins
 from belljar.engines.wasm.fetches import LEAST_BYTES, MOST_OPEN, WINDOW_BYTES, Fetches
-from belljar.engines.wasm.replies import MOST_UNSENT, Replies
+from belljar.engines.wasm.python import PythonExchange
+from belljar.engines.wasm.replies import Replies
 from belljar.execution import Denial
 from belljar.settings import Settings
 from belljar_kernel.protocol import FETCH_PIECE_BYTES
@@ -29,11 +31,10 @@ OPEN = {"method": "GET", "url": "http://example.test/", "headers": [], "length":
 
 
 class Process:
-    """A process that takes what it is sent, or does not."""
+    """A process that takes what it is sent."""
 
     def __init__(self) -> None:
         self.replies: list[dict[str, Any]] = []
-        self.waiting = 0
 
     def write(self, frame: bytes) -> None:
         (length,) = struct.unpack_from(">I", frame)
@@ -41,19 +42,15 @@ class Process:
         text, _, data = frame[4:].partition(b"\n")
         self.replies.append({**json.loads(text), "data": data})
 
-    def unsent(self) -> int:
-        return self.waiting
-
 
 class World:
     """Fetches with a process that listens and an egress that allows nothing."""
 
     def __init__(self) -> None:
         self.process = Process()
-        self.given_up: list[str] = []
         self.denials: list[Denial] = []
         self.egress = Egress([], on_denial=self.denials.append)
-        replies = Replies(self.process, self.given_up.append)  # type: ignore[arg-type]
+        replies = Replies(self.process.write)
         self.builtins = Builtins(Fetches(self.way_out, replies), None)
         self.is_slow = False
         self._calls = 0
@@ -199,14 +196,6 @@ async def test_requests_that_have_failed_make_room_for_others(world: World):
 
 
 @pytest.mark.anyio
-async def test_who_asks_and_does_not_listen_is_given_up(world: World):
-    world.process.waiting = MOST_UNSENT + 1
-    reply = await world.reply(world.open())
-    assert reply["error"]["name"] == "refused"
-    assert world.given_up == ["the kernel broke the protocol: it asks and does not listen"]
-
-
-@pytest.mark.anyio
 async def test_a_request_that_is_closed_says_no_more(world: World):
     world.is_slow = True
     fetch = world.open()
@@ -291,3 +280,21 @@ async def test_a_pooled_process_is_given_the_way_out_of_the_sandbox_it_becomes()
     finally:
         await process.close()
         await registry.close()
+
+
+@pytest.mark.anyio
+async def test_a_process_that_does_not_read_the_replies_it_asked_for_is_ended():
+    class Full(Process):
+        waiting = MOST_UNSENT
+
+        def unsent(self) -> int:
+            return self.waiting
+
+    process, exchange = Full(), PythonExchange()
+    exchange.connect(process)  # type: ignore[arg-type]
+    replies = Replies(exchange.send_frame)
+    replies.fail(1, "closed", "this request is over")
+    assert not exchange.ended.done()
+    process.waiting += 1
+    replies.fail(2, "closed", "this request is over")
+    assert "wait to be read" in (exchange.broken or "")

@@ -103,7 +103,7 @@ def break_the_protocol(trial: Trial) -> str:
     return f"{len(bodies)} kinds, each crashed"
 
 
-@attack("X02", "forged fields of the wrong kind are dropped, never raised on the host")
+@attack("X02", "forged fields of the wrong kind are dropped or end that Python, and never raise on the host")
 def forge_fields(trial: Trial) -> str:
     forged = [
         {"status": "ok", "error": {"code": [], "name": {}, "value": 5, "line": "x"}},

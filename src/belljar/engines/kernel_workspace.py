@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import reprlib
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -45,7 +46,7 @@ class KernelWorkspace:
                     if following is None:
                         return
                     part, number = following, number + 1
-            except (asyncio.CancelledError, FileError):
+            except BaseException:  # also whatever the iterator of a caller raises
                 folder, _, _ = path.rpartition("/")
                 self._clean = asyncio.ensure_future(self._forget(f"{folder}/{fresh}".lstrip("/")))
                 raise
@@ -58,7 +59,7 @@ class KernelWorkspace:
             try:
                 part = base64.b64decode(answer.get("data", ""), validate=True)
             except (TypeError, ValueError):
-                raise _nonsense(path) from None
+                raise _bad_answer(path, answer.get("data")) from None
             size += len(part)
             if size > max_bytes:
                 raise FileTooLarge(f"{path!r} is larger than the {max_bytes:,} bytes that are read at once")
@@ -67,7 +68,7 @@ class KernelWorkspace:
             if answer.get("end") is True:
                 return
             if len(part) < FILE_PIECE_BYTES:
-                raise _nonsense(path)
+                raise _bad_answer(path, f"{len(part):,} bytes, and no end")
 
     async def list(self, path: str, max_entries: int) -> Listing:
         """Everything beneath a folder; links are listed, not followed."""
@@ -79,14 +80,14 @@ class KernelWorkspace:
             entries = [_entry(*row) for row in rows]
             return [entry for entry in entries if not is_unfinished(entry.path.rpartition("/")[2])]
         except (TypeError, ValueError, OverflowError):
-            raise _nonsense(path) from None
+            raise _bad_answer(path, rows) from None
 
     async def delete(self, path: str) -> None:
         """Remove a file, a link or a folder with all it has."""
         await self._request("file_delete", path)
 
     async def _forget(self, path: str) -> None:
-        """Take away what an upload left whose caller is gone."""
+        """Take away what an upload left that did not come to its end."""
         with contextlib.suppress(SandboxError):
             await self.delete(path)
 
@@ -124,8 +125,11 @@ def _entry(path: str, kind: Any, size: int, modified: float) -> Entry:
     return Entry(path, kind, size, float(modified))
 
 
-def _nonsense(path: str) -> FileError:
-    return FileError(f"{path!r}: the sandbox answered with nonsense")
+def _bad_answer(path: str, answer: object) -> FileError:
+    return FileError(
+        f"{path!r}: the sandbox gave an answer about its files that makes no sense: {reprlib.repr(answer)}. "
+        "Its own code may have tampered with it: restart it, or make a new one"
+    )
 
 
 def _spoken(path: str, failure: object, answer: Event) -> FileError:

@@ -1,13 +1,18 @@
-"""The first Request of every kernel: what it starts with."""
+"""`configure`, the first Request of every kernel: what it starts with, and how long it may take."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from belljar.engines.base import Spec
+from belljar.engines import exits
+from belljar.engines.base import KernelExited, Spec
+from belljar.errors import StartFailed
+from belljar.limits import Limits
 from belljar_kernel.protocol import HOME, RESULTS_BYTES, TMP
 
+CONFIGURE_TIMEOUT_S = 60.0  # rehearsals and slow machines included
 DATA_SHARE = 0.9  # of the memory limit: a MemoryError that keeps the state comes before the kill that does not
 # What every sandbox of every engine starts with; none is the host's.
 VARIABLES = {
@@ -27,3 +32,22 @@ def configuration(spec: Spec, variables: Mapping[str, str], rehearsals: int = 0)
         "network": list(spec.policy.network),
         "warm": rehearsals,
     }
+
+
+async def see_configured(answer: Awaitable[object], kill: Callable[[], Awaitable[None]], limits: Limits) -> None:
+    """Wait until a kernel has answered `configure`. One that takes too long is ended with `kill`.
+
+    Raises:
+        StartFailed: when it took too long, or ended first.
+    """
+    try:
+        async with asyncio.timeout(CONFIGURE_TIMEOUT_S):
+            await answer
+    except TimeoutError:
+        await kill()
+        raise StartFailed(
+            f"the sandbox's Python did not take its configuration within {CONFIGURE_TIMEOUT_S:g} s, and was ended; "
+            "is the machine overloaded? Try again, or make a new sandbox"
+        ) from None
+    except KernelExited as ended:
+        raise exits.in_set_up(ended.exit, limits) from None

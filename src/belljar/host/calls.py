@@ -19,6 +19,7 @@ from belljar_kernel.protocol import CALL_BYTES, CALL_NAME_CHARS, CALL_NUMBERS, M
 MOST_IGNORANT = 10_000  # calls beyond those: code that still makes calls does not heed errors
 PER_SECOND, BURST = 2000, 2000  # those that come faster are passed on later
 MOST_RECORDED = 1000  # in one Execution
+KNOWN_CHARS = 400  # of the names that a refusal repeats
 REFUSED = "CallRefused"
 
 OnCall = Callable[[events.Call], None]
@@ -52,6 +53,7 @@ class Calls:
         self._on_call = on_call
         self._clock = clock
         self._open: dict[int, _Open] = {}
+        self._refused: set[int] = set()  # numbers inside, of calls whose refusal is not sent yet
         self._count = 0
         self._allowance, self._filled = float(BURST), clock()
 
@@ -64,21 +66,19 @@ class Calls:
         number, name, args = event["call_id"], event["name"], event["args"]
         if not 0 < number < CALL_NUMBERS:
             raise BrokenProtocol("a call whose number cannot be")
-        if any(each.number == number for each in self._open.values()):
+        if number in self._refused or any(each.number == number for each in self._open.values()):
             raise BrokenProtocol("two open calls with one number")
         call_id = next(self._numbers)
         row = self._row(call_id, name)
         problem = self._problem(name, args)
         if problem is not None:
             row["status"] = "error"
-            self._send({"type": "reply", "call_id": number, "error": {"name": REFUSED, "value": problem}})
+            self._refused.add(number)
+            self._in_turn(self._refuse, number, problem)
             return
         self._open[call_id] = _Open(number, self._clock(), row)
         call: events.Call = {"type": "call", "call_id": call_id, "name": name, "args": args}
-        if delay := self._delay():
-            asyncio.get_running_loop().call_later(delay, self._pass_on, call)
-        else:
-            self._pass_on(call)
+        self._in_turn(self._pass_on, call)
 
     def reply(self, reply: Reply) -> None:
         """Send the answer to an open call inside. A reply that no call waits for is dropped."""
@@ -99,6 +99,7 @@ class Calls:
         for call in self._open.values():
             call.row["wall_s"] = self._clock() - call.began
         self._open.clear()
+        self._refused.clear()
 
     def _problem(self, name: str, args: dict[str, Any]) -> str | None:
         """Why a call is refused, as its code inside reads it."""
@@ -108,8 +109,8 @@ class Calls:
         if self._count > MOST_CALLS:
             return f"one run may make {MOST_CALLS:,} calls; make the others in another run"
         if name not in self._tools:
-            known = ", ".join(self._tools) or "none"
-            return f"{name[:CALL_NAME_CHARS]!r} is no call that this sandbox was given; it was given: {known}"
+            given = f"{name[:CALL_NAME_CHARS]!r} is no call that this sandbox was given"
+            return f"{given}; it was given: {_shortened(', '.join(self._tools)) or 'none'}"
         if self._on_call is None:
             return f"{name!r} has no answer, as the caller of this run takes no calls; run it with live=True"
         if len(self._open) >= OPEN_CALLS:
@@ -122,6 +123,18 @@ class Calls:
     def _pass_on(self, call: events.Call) -> None:
         if self._on_call is not None and call["call_id"] in self._open:
             self._on_call(call)
+
+    def _refuse(self, number: int, problem: str) -> None:
+        if number in self._refused:
+            self._refused.discard(number)
+            self._send({"type": "reply", "call_id": number, "error": {"name": REFUSED, "value": problem}})
+
+    def _in_turn(self, act: Callable[..., None], *args: object) -> None:
+        """Do what a call leads to: now, or later when calls come too fast."""
+        if delay := self._delay():
+            asyncio.get_running_loop().call_later(delay, act, *args)
+        else:
+            act(*args)
 
     def _delay(self) -> float:
         """How long a call has to wait for its turn."""
@@ -140,3 +153,7 @@ class Calls:
         if len(self._execution.tool_calls) < MOST_RECORDED:
             self._execution.tool_calls.append(row)
         return row
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= KNOWN_CHARS else f"{text[:KNOWN_CHARS]} …"

@@ -54,8 +54,9 @@ class Run:
         return error.value if self._ending.exit is not None and error is not None else None
 
     async def interrupt(self) -> None:
-        """Stop the code; returns when it has stopped."""
-        await asyncio.shield(self._stop.begin("caller"))
+        """Stop the code; returns when it has stopped. What it left running stays once it has ended by itself."""
+        if self._calls is not None:
+            await asyncio.shield(self._stop.begin("caller"))
 
     async def execute(self, tools: tuple[str, ...], call_ids: Iterator[int], on_event: recorder.OnEvent | None) -> None:
         """Send the code, and collect what it prints, shows and calls until it has ended. `forget` must follow."""
@@ -76,9 +77,9 @@ class Run:
             raise
         finally:
             deadline.cancel()
-            await stop.settled()
             self._calls = None
             calls.end()
+            await stop.settled()
         execution.denials = process.network.take_denials()
         execution.usage = _usage(before, process.sample(), time.perf_counter() - started)
 

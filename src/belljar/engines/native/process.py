@@ -19,7 +19,7 @@ from belljar.engines.native.jail import START_TIMEOUT_S, Jail, Zygote
 from belljar.engines.native.keeper import KILL_TIMEOUT_S, Keeper, disk_order
 from belljar.engines.native.link import JailedLink
 from belljar.engines.native.workspace import DescriptorWorkspace
-from belljar.engines.setup import configuration
+from belljar.engines.setup import configuration, see_configured
 from belljar.engines.transport.exchange import exit_facts
 from belljar.errors import SandboxClosed, StartFailed
 from belljar.limits import Limits
@@ -171,7 +171,7 @@ class NativeProcess:
 
         Raises:
             InvalidRequest: for an entry of `Policy.network` that has no clear meaning.
-            StartFailed: when the kernel ended meanwhile.
+            StartFailed: when the kernel ended meanwhile, or did not answer in time and was ended.
         """
         before, self.spec = self.spec, spec
         if self.group is not None and spec.limits != before.limits:
@@ -179,10 +179,8 @@ class NativeProcess:
         if spec.policy.network:
             self.network = Network(spec.policy.network, MOST_CONNECTIONS)
         if spec.env or spec.policy.network or spec.limits != before.limits:
-            try:
-                await self.request(configuration(spec, self.variables), ignore)
-            except KernelExited as ended:
-                raise exits.in_set_up(ended.exit, spec.limits) from None
+            first = configuration(spec, self.variables)
+            await see_configured(self.request(first, ignore), self.kill, spec.limits)
         if spec.policy.network:
             await self.network.egress()
 
@@ -243,6 +241,7 @@ class NativeProcess:
                 zygote = self.jail.best() if spec.environment.is_warm else self.jail.bare
                 await self._start_kernel(self.keeper, zygote, configuration(spec, self.variables, rehearsals))
         except TimeoutError:
+            await self.kill()  # a kernel that has not answered takes no other Request
             raise StartFailed(f"the sandbox was not up after {START_TIMEOUT_S} s; is the machine overloaded?") from None
         except OSError as failure:
             raise StartFailed(f"the sandbox could not be started: {failure}") from failure

@@ -17,12 +17,12 @@ from belljar.entry import Entry, EntryType, Listing
 from belljar.errors import DiskFull, FileError, FileMissing, FileTooLarge, PathRefused, SandboxClosed
 from belljar_jail import linux
 from belljar_kernel.files import UNFINISHED, is_unfinished
+from belljar_kernel.protocol import LIST_LEVELS
 from belljar_kernel.removal import remove
 
 T = TypeVar("T")
 
 RESOLVE_NO_MAGICLINKS, RESOLVE_BENEATH = 0x02, 0x08
-MAX_LIST_DEPTH = 64
 PIECE_BYTES = 1 << 20
 
 _libc = ctypes.CDLL(None)
@@ -157,7 +157,7 @@ def _list(root: int, path: str, max_entries: int) -> Listing:
     with _spoken(path or "."):
         folder = _open(root, path or ".", os.O_RDONLY | os.O_DIRECTORY)
         entries: Listing = []
-        _walk(folder, f"{path}/" if path else "", entries, max_entries, MAX_LIST_DEPTH)
+        _walk(folder, f"{path}/" if path else "", entries, max_entries, LIST_LEVELS)
         return entries
 
 

@@ -8,12 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from belljar.engines.base import Event, Exit, KernelExited, OnEvent, ignore
-from belljar.engines.transport.frames import BrokenProtocol, FrameReader, encode
+from belljar.engines.transport.frames import BrokenProtocol, FrameReader, check_fields, encode
 from belljar.errors import StartFailed
 from belljar_kernel import digest
-from belljar_kernel.protocol import PROTOCOL, REPORTED
+from belljar_kernel.protocol import CALL_BYTES, DONE, FRAME_BYTES, OPEN_CALLS, PROTOCOL, REPORTED
 
 KILL_TIMEOUT_S = 5.0  # until the end of a kernel that was killed is known
+MOST_UNSENT = OPEN_CALLS * CALL_BYTES + FRAME_BYTES  # to a kernel that does not read; open calls may all be replied to
+UNREAD = f"more than {MOST_UNSENT >> 20} MB wait to be read by it, mostly replies to calls that it made"
 
 
 class Exchange:
@@ -25,6 +27,7 @@ class Exchange:
         self.hello: asyncio.Future[Event] = self.loop.create_future()
         self.ended: asyncio.Future[str | None] = self.loop.create_future()
         self.open_id = 0
+        self._open_kind = ""
         self.on_event: OnEvent | None = None
         self.done: asyncio.Future[Event | None] | None = None  # None: the kernel ended instead
         self._waiter: asyncio.Future[Event | None] | None = None  # may be cancelled; the answer is taken anyway
@@ -70,7 +73,7 @@ class Exchange:
         """Send a Request; the future has its final Event, and may be cancelled without harm to the answer."""
         self.prepare()
         self._requests += 1
-        self.open_id, self.on_event = self._requests, on_event
+        self.open_id, self._open_kind, self.on_event = self._requests, request["type"], on_event
         self.done, self._waiter = self.loop.create_future(), self.loop.create_future()
         if self.ended.done():
             self._answer(None)
@@ -79,7 +82,17 @@ class Exchange:
 
     def send(self, message: dict[str, Any]) -> None:
         """Send a message; never waits."""
-        self.write(encode(message))
+        self.send_frame(encode(message))
+
+    def send_frame(self, frame: bytes) -> None:
+        """Send a message that is a frame already. A kernel that does not read what it asked for is ended."""
+        self.write(frame)
+        if self.unsent() > MOST_UNSENT:
+            self.end(f"the kernel broke the protocol: {UNREAD}")
+
+    def unsent(self) -> int:
+        """How many bytes the kernel has not taken yet."""
+        return 0
 
     def prepare(self) -> None:
         """A Request is about to be sent: let go of what came before it, where that comes another way."""
@@ -121,6 +134,11 @@ class Exchange:
             if future is not None and not future.done():
                 future.set_result(event)
 
+    def _check_done(self, done: Event) -> None:
+        """Look at the fields that the answer has. A Request that failed has others, and may lack all of them."""
+        fields = DONE.get(self._open_kind, {})
+        check_fields(done, {name: types for name, types in fields.items() if name in done})
+
     def drain(self) -> None:
         """Take what was written before these Events, where it comes another way."""
 
@@ -142,6 +160,7 @@ class Exchange:
         elif not self.is_open(event) or self.on_event is None:
             raise BrokenProtocol("an event that answers no request")
         elif event["type"] == "done":
+            self._check_done(event)
             self.open_id = 0
             self._answer(event)
         elif event["type"] in REPORTED:

@@ -9,7 +9,7 @@ import struct
 from typing import Any, NoReturn
 
 from belljar.engines.base import Event
-from belljar_kernel.protocol import EVENTS, FRAME_BYTES, FRAME_DEPTH, FRAME_PARTS
+from belljar_kernel.protocol import EVENTS, FRAME_BYTES, FRAME_DEPTH, FRAME_PARTS, Fields
 
 _HEADER = struct.Struct(">I")
 _STRING = re.compile(rb'"[^"]*"')
@@ -65,12 +65,21 @@ def decode(body: bytes) -> Event:
     kind, number = (event.get("type"), event.get("id")) if isinstance(event, dict) else (None, None)
     if not isinstance(kind, str) or kind not in EVENTS or type(number) is not int:
         raise BrokenProtocol("a frame that is not an event")
-    for name, types in EVENTS[kind].items():
-        if types and type(event.get(name)) not in types:
-            raise BrokenProtocol(f"an event {kind} whose {name} is not what it should be")
+    check_fields(event, EVENTS[kind])
     if body.count(b"[") + body.count(b"{") > FRAME_DEPTH:
         _check_depth(event)
     return event
+
+
+def check_fields(event: Event, fields: Fields) -> None:
+    """Look at the types of an Event's fields.
+
+    Raises:
+        BrokenProtocol: when one is not what the protocol says.
+    """
+    for name, types in fields.items():
+        if types and type(event.get(name)) not in types:
+            raise BrokenProtocol(f"an event {event['type']} whose {name} is not what it should be")
 
 
 def _check_depth(event: Event) -> None:

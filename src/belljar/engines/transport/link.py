@@ -79,6 +79,7 @@ class Link(Exchange):
             self.loop.remove_reader(self.channel.fileno())
             self.loop.remove_writer(self.channel.fileno())
             self._is_held_up = False
+            self._unsent.clear()
         super().end(reason)
 
     def close(self) -> None:
@@ -95,8 +96,14 @@ class Link(Exchange):
         """What the channel has now; nothing when the other end is closed."""
         return self.channel.recv(READ_BYTES)
 
+    def unsent(self) -> int:
+        """How many bytes the kernel has not taken yet."""
+        return len(self._unsent)
+
     def _flush(self, data: bytes = b"") -> None:
         """Send what the kernel takes, and the rest when it reads: it cannot hold up the host."""
+        if self.ended.done():
+            return
         self._unsent += data
         try:
             while self._unsent:

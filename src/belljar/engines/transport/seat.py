@@ -8,16 +8,15 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from belljar.egress.network import Network
-from belljar.engines import exits
 from belljar.engines.base import Event, Exit, KernelExited, OnEvent, Spec, ignore
 from belljar.engines.kernel_workspace import KernelWorkspace
-from belljar.engines.setup import configuration
+from belljar.engines.setup import configuration, see_configured
 from belljar.engines.transport.exchange import Exchange
 from belljar.errors import FileError, SandboxClosed, StartFailed
 from belljar.packages.environment import Environment
 
 START_TIMEOUT_S = 60.0
-ASK_TIMEOUT_S = 8.0  # about files
+ASK_TIMEOUT_S = 8.0  # of a Request about files or packages
 
 E = TypeVar("E", bound=Exchange)
 
@@ -97,7 +96,7 @@ class Seat(Generic[E]):
         """Have the kernel take the spec as it is now.
 
         Raises:
-            StartFailed: when it ended meanwhile.
+            StartFailed: when it ended meanwhile, or did not answer in time and was ended.
         """
         async with self._turn:
             await self._answered()
@@ -122,7 +121,11 @@ class Seat(Generic[E]):
             await self._answered()
 
     async def restart(self) -> bool:
-        """A fresh kernel with the files of the last; False when they are lost."""
+        """A fresh kernel with the files of the last; False when they are lost.
+
+        Raises:
+            StartFailed: when none came up that takes its configuration.
+        """
         async with self._turn, self._starting:
             if not (self._is_spare and self.is_up):
                 await self._bring_up()
@@ -181,10 +184,8 @@ class Seat(Generic[E]):
             raise StartFailed(f"the sandbox could not be started: {failure}") from failure
 
     async def _configure(self, rehearsals: int = 0) -> None:
-        try:
-            await self.exchange(configuration(self.spec, self.variables, rehearsals))
-        except KernelExited as ended:
-            raise exits.in_set_up(ended.exit, self.spec.limits) from None
+        first = configuration(self.spec, self.variables, rehearsals)
+        await see_configured(self.exchange(first), self.kill, self.spec.limits)
 
     async def _ask(self, request: dict[str, Any]) -> Event:
         """About files: they can be asked for between the end of a kernel and the start of the next."""

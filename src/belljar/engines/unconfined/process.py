@@ -20,22 +20,7 @@ from belljar.errors import StartFailed
 from belljar.packages import companion
 
 FOLDERS = ("workspace", "home", "tmp")
-
-# The kernel comes first, so that the environment cannot hide it; nothing else of its folder may be imported.
-BOOT = """
-import sys
-fd, workspace, sources, inside, *site = sys.argv[1:]
-sys.argv = ["main.py"]
-sys.path.insert(0, sources)
-import belljar_kernel.workspace
-from belljar_kernel.entry import prepare, serve
-sys.path[:] = [folder for folder in sys.path if folder != sources]
-own = [number for number, folder in enumerate(sys.path) if folder.endswith(("site-packages", "dist-packages"))]
-sys.path[own[0]:own[0]] = site
-sys.modules["belljar_inside"] = package = type(sys)("belljar_inside")
-package.__path__ = [inside]
-serve(int(fd), prepare(workspace))
-"""
+BOOT = Path(__file__).with_name("boot.py")
 
 
 class UnconfinedProcess(Seat[Link]):
@@ -116,7 +101,7 @@ class UnconfinedProcess(Seat[Link]):
             self.kernel.close()
 
     def _command(self) -> list[str]:
-        return [str(self.spec.environment.python), "-I", "-c", BOOT]
+        return [str(self.spec.environment.python), "-I", str(BOOT)]
 
     def _sources(self) -> list[str]:
         """The folders of the kernel, of cloudpickle, and of the environment's packages, if it has some."""

@@ -14,10 +14,10 @@ from typing import Any
 
 from belljar.egress.shares import of_descriptors
 from belljar.errors import StartFailed
+from belljar_kernel.protocol import MOUNT_PIECE_BYTES
 
 FEWEST_FILES, MOST_FILES = 16, 256
 SHARE = 32  # of the files that this process may open, one in so many
-MOST_BYTES = 512 << 10
 ROWS, ROWS_BYTES = 2000, 256 << 10  # of one answer
 DEEPEST = 256
 FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -72,7 +72,7 @@ class Folders:
                 case "size":
                     return {"facts": _facts(os.fstat(self._file(question)))}, b""
                 case "read":
-                    size = min(_whole(question["size"]), MOST_BYTES)
+                    size = min(_whole(question["size"]), MOUNT_PIECE_BYTES)
                     return {}, os.pread(self._file(question), size, _whole(question["offset"]))
                 case "close":
                     os.close(self._files.pop(_whole(question["handle"])))

@@ -13,7 +13,7 @@ from belljar.egress.network import Network
 from belljar.engines import exits
 from belljar.engines.base import Event, Exit, KernelExited, Sample, Spec
 from belljar.engines.setup import VARIABLES
-from belljar.engines.transport.seat import START_TIMEOUT_S, Seat
+from belljar.engines.transport.seat import ASK_TIMEOUT_S, START_TIMEOUT_S, Seat
 from belljar.engines.wasm.builtins import Builtins
 from belljar.engines.wasm.fetches import Fetches
 from belljar.engines.wasm.folders import Folders
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 Launch = Callable[[Spec, OnOutput], Awaitable[Runner]]
 
-ASK_TIMEOUT_S = 8
 MOST_CONNECTIONS = 64  # to allowed hosts, at once: this process holds the bodies that are on their way
 LAST_SIGNAL = 31
 ENVIRONMENT = {**VARIABLES, "PATH": "/usr/bin:/bin"}
@@ -94,7 +93,7 @@ class WasmProcess(Seat[PythonExchange]):
 
         Raises:
             InvalidRequest: for an entry of `Policy.network` that has no clear meaning.
-            StartFailed: when the kernel ended meanwhile.
+            StartFailed: when the kernel ended meanwhile, or did not answer in time and was ended.
         """
         before, self.spec = self.spec, spec
         if spec.policy.network:
@@ -126,14 +125,14 @@ class WasmProcess(Seat[PythonExchange]):
         exchange = self.kernel = PythonExchange()
         self._leaving, self._has_files = None, False
         runner = self._runner = await self._launch(self.spec, self._take)
-        exchange.write = runner.write
+        exchange.connect(runner)
         runner.exit.add_done_callback(lambda _: exchange.end(None))
         if not await exchange.came_up():
             await runner.kill()  # all that it wrote has been read then
             said = runner.said() or exchange.broken or "it ended"
             raise StartFailed(f"the WebAssembly sandbox did not come up: {said}")
         exchange.ended.add_done_callback(lambda _: self._on_end(runner, exchange))
-        replies = Replies(runner, exchange.end)
+        replies = Replies(exchange.send_frame)
         mounts = Mounts(self._folders.again(), replies) if self._folders is not None else None
         builtins = Builtins(Fetches(self._way_out, replies), mounts)
         exchange.on_builtin = builtins.take

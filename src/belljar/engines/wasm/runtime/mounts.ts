@@ -5,6 +5,7 @@
 import type { FileNode, FileSystem, Stream } from "./emscripten.ts";
 import { bound, set, subarray } from "./genuine.ts";
 import type { Arguments, Reply } from "./calls.ts";
+import { MOUNT_PIECE_BYTES } from "./protocol.ts";
 import { attributesOf, readOnly } from "./readonly.ts";
 
 type Call = (name: string, args: Arguments) => Reply | undefined;
@@ -16,7 +17,6 @@ type MountStream = Stream & { file: { handle: number; users: number; at: number;
 const EACCES = 2, EBADF = 8, EINVAL = 28, EIO = 29, EMFILE = 33, ENOENT = 44, ELOOP = 32;
 const ERRNO: Record<string, number> = { missing: ENOENT, refused: EACCES, many: EMFILE, handle: EBADF, link: ELOOP };
 const MODES: Record<string, number> = { file: 0o100644, directory: 0o40755, symlink: 0o120777, other: 0o10644 };
-const BLOCK = 512 << 10;
 const LISTED_MS = 500; // a listing is followed by a look at each name: those are not asked for again
 
 const lookedUp = bound(Map.prototype.get) as (map: Map<string, Facts>, name: string) => Facts | undefined;
@@ -102,7 +102,7 @@ export function mountFolders(fs: FileSystem, places: string[], call: Call): void
       attributes(stream.node as MountNode, facts("size", { handle: stream.file.handle })),
     read({ file }: MountStream, buffer: Uint8Array, at: number, length: number, position: number): number {
       if (position < file.at || position >= file.at + file.block.length) {
-        file.block = asked("read", { handle: file.handle, offset: position, size: BLOCK }).data;
+        file.block = asked("read", { handle: file.handle, offset: position, size: MOUNT_PIECE_BYTES }).data;
         file.at = position;
       }
       const start = position - file.at, count = min(length, file.block.length - start);

@@ -15,6 +15,8 @@ export const KERNEL = "/lib/belljar";
 export const FILE_PIECE_BYTES = 1048576;
 /** Of a file that is handed over. */
 export const HANDED_PIECE_BYTES = 8388608;
+/** Of a file in a mounted folder that is read. */
+export const MOUNT_PIECE_BYTES = 524288;
 /** Of folders within folders. */
 export const FOLDER_LEVELS = 128;
 
