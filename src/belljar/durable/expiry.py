@@ -55,8 +55,10 @@ class Expiry:
             await session.guardian.settle()
             if host.session(session.owner, session.id) is not session:  # closed meanwhile
                 return False
-            await host.discard(session)
-            await self._ledger.release(session.id, reason)
+            try:
+                await host.discard(session)
+            finally:  # it is not live here any more, also when the wait was cancelled
+                await self._ledger.release(session.id, reason)
         host.journal.tell("hibernated", session.id, why=reason)
         return True
 

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from belljar.durable.lock import GoneHost, pid_of
 from belljar.errors import SandboxClosed, SandboxMissing, SandboxTaken
@@ -18,6 +18,8 @@ from belljar.settings import Settings
 from belljar.state.keys import known_keys, own_key
 from belljar.store.base import SandboxRecord, Store
 from belljar.store.thread import StoreThread
+
+T = TypeVar("T")
 
 ENDED = "its host ended without closing it"
 DAY_S = 86_400.0
@@ -123,21 +125,23 @@ class Ledger:
             StoreFailed: when it cannot be written.
         """
 
+        live = replace(record, state="live", host=self.name)
+        written: list[str] = []
+
         def write(store: Store) -> SandboxRecord | None:
-            there = store.sandbox(record.id)
-            if there is not None and there.owner == record.owner:
+            there = store.sandbox(live.id)
+            if there is not None and there.owner == live.owner:
                 return None
-            fresh = record if there is None else replace(record, id=str(uuid.uuid4()))
+            fresh = live if there is None else replace(live, id=str(uuid.uuid4()))
             store.add_sandbox(fresh)
-            store.claim(fresh.id, self.name, None)
+            written.append(fresh.id)
             return fresh
 
-        written = self.store.begin(write)
-        try:
-            return await asyncio.wrap_future(written)
-        except asyncio.CancelledError:  # it is written all the same, and has no user
-            self.store.begin(lambda store: _unwrite(store, written.result()))
-            raise
+        def undo(store: Store) -> None:
+            for id in written:
+                store.remove_sandbox(id)
+
+        return await self._done_or_undone(write, undo)
 
     async def claim(self, owner: str, id: str) -> SandboxRecord:
         """Take a sandbox that sleeps.
@@ -149,11 +153,17 @@ class Ledger:
             StoreFailed: when the store cannot be used.
         """
         name = self.name
-        try:
-            return await self.store.call(lambda store: self._claim(store, owner, id))
-        except asyncio.CancelledError:  # it is claimed all the same, and has no user
-            self.store.begin(lambda store: store.release(name, None, id))
-            raise
+        claimed: list[SandboxRecord] = []
+
+        def claim(store: Store) -> SandboxRecord:
+            claimed.append(self._claim(store, owner, id))
+            return claimed[0]
+
+        def undo(store: Store) -> None:
+            for each in claimed:
+                store.release(name, each.reason, each.id)
+
+        return await self._done_or_undone(claim, undo)
 
     async def release(self, id: str, reason: str | None) -> None:
         """Let a sandbox sleep in the store."""
@@ -222,6 +232,17 @@ class Ledger:
         if self.lock is not None:
             self.lock.forget()
 
+    async def _done_or_undone(self, act: Callable[[Store], T], undo: Callable[[Store], None]) -> T:
+        """Wait for an act in the store. When the wait is cancelled, the store does the act and then undoes it.
+
+        `undo` must know from the act itself what it did: the future of a cancelled wait has no result.
+        """
+        try:
+            return await self.store.call(act)
+        except asyncio.CancelledError:
+            self.store.begin(undo)
+            raise
+
     def _open(self, store: Store) -> None:
         self.lock = self.locks.take()
         try:
@@ -266,11 +287,6 @@ class Ledger:
         if not store.claim(found.id, self.name, found.host):
             raise taken(found)
         return found
-
-
-def _unwrite(store: Store, record: SandboxRecord | None) -> None:
-    if record is not None:
-        store.remove_sandbox(record.id)
 
 
 def checked(found: SandboxRecord | None) -> SandboxRecord:
