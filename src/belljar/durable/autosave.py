@@ -183,7 +183,7 @@ class Autosaver:
 
     async def close(self, reason: str | None) -> None:
         """End the sandbox for good in the store."""
-        await self._ledger.close_record(self.record.id, reason)
+        await self._ledger.close_record(self.record, reason)
 
     async def _save_soon(self) -> None:
         with contextlib.suppress(TimeoutError):

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -81,6 +81,9 @@ class Ledger:
         self.key = b""
         self.keys: dict[bytes, bytes] = {}
         self.lock: Lock | None = None
+        # Of durable sandboxes, by owner and id, for their next wake; never stored. They may be secrets: every act here
+        # that ends a sandbox for good, or finds that it has ended, forgets its own.
+        self.environments: dict[tuple[str, str], Mapping[str, str]] = {}
         self._sweep_engines = sweep_engines
 
     @property
@@ -99,7 +102,16 @@ class Ledger:
 
     async def sweep(self) -> None:
         """End what hosts that are gone left, let their sandboxes sleep, and forget what is too old."""
-        await self.store.call(self._sweep)
+        before = list(self.environments)
+
+        def sweep(store: Store) -> set[tuple[str, str]]:
+            self._sweep(store)
+            return {(record.owner, record.id) for record in store.sandboxes()}
+
+        there = await self.store.call(sweep)
+        for key in before:
+            if key not in there:  # another process may have closed it
+                self.environments.pop(key, None)
 
     async def find(self, owner: str, id: str) -> SandboxRecord:
         """The record of a sandbox that may be used here; raises as claim() does."""
@@ -110,7 +122,8 @@ class Ledger:
                 raise taken(found)
             return found
 
-        return await self.store.call(look)
+        with self._forgetting(owner, id):
+            return await self.store.call(look)
 
     async def of_owner(self, owner: str) -> list[SandboxRecord]:
         """The records of an owner's sandboxes that are not closed."""
@@ -163,20 +176,23 @@ class Ledger:
             for each in claimed:
                 store.release(name, each.reason, each.id)
 
-        return await self._done_or_undone(claim, undo)
+        with self._forgetting(owner, id):
+            return await self._done_or_undone(claim, undo)
 
     async def release(self, id: str, reason: str | None) -> None:
         """Let a sandbox sleep in the store."""
         name = self.name
         await self.store.call(lambda store: store.release(name, reason, id))
 
-    async def remove(self, id: str) -> None:
+    async def remove(self, record: SandboxRecord) -> None:
         """Forget a sandbox that did not start."""
-        await self.store.call(lambda store: store.remove_sandbox(id))
+        self.environments.pop((record.owner, record.id), None)
+        await self.store.call(lambda store: store.remove_sandbox(record.id))
 
-    async def close_record(self, id: str, reason: str | None = None) -> None:
+    async def close_record(self, record: SandboxRecord, reason: str | None = None) -> None:
         """End a sandbox for good, as far as the store knows it."""
-        await self.store.call(lambda store: store.close_sandbox(id, reason))
+        await self.store.call(lambda store: store.close_sandbox(record.id, reason))
+        self.environments.pop((record.owner, record.id), None)
 
     async def close_asleep(self, owner: str, id: str, reason: str | None = None) -> None:
         """End a sandbox for good that is not live here. One that is gone already is left alone.
@@ -193,6 +209,7 @@ class Ledger:
                 store.close_sandbox(self._claim(store, owner, id).id, reason)
 
         await self.store.call(close)
+        self.environments.pop((owner, id), None)
 
     def check_owned(self, found: SandboxRecord | None) -> None:
         """Refuse to save what another host has meanwhile, because the lock of this one or the store was removed.
@@ -231,6 +248,15 @@ class Ledger:
         """In a forked child: let go of the lock without releasing it, which is the parent's."""
         if self.lock is not None:
             self.lock.forget()
+
+    @contextlib.contextmanager
+    def _forgetting(self, owner: str, id: str) -> Iterator[None]:
+        """Forget the environment of a sandbox when the store says that it has ended."""
+        try:
+            yield
+        except (SandboxMissing, SandboxClosed):
+            self.environments.pop((owner, id), None)
+            raise
 
     async def _done_or_undone(self, act: Callable[[Store], T], undo: Callable[[Store], None]) -> T:
         """Wait for an act in the store. When the wait is cancelled, the store does the act and then undoes it.

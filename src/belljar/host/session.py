@@ -356,4 +356,3 @@ class Session:
             found = ("reset", f"a fresh Python was started{', and the files are lost' if lost else ''}: {reason}")
         self._lost, self._found = None, found
         return found
-

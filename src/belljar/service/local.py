@@ -51,8 +51,7 @@ class LocalService:
         self._make_ledger = ledger
         self._transitions = Transitions()
         self._opening: asyncio.Task[Durability] | None = None
-        self._environments: dict[tuple[str, str], Mapping[str, str]] = {}
-        self._starts = Starts(host, self._transitions, self.durability, self._environments)
+        self._starts = Starts(host, self._transitions, self.durability)
 
     async def create(self, owner: str, request: SandboxRequest) -> SandboxInfo:
         """Start a sandbox."""
@@ -70,7 +69,7 @@ class LocalService:
             check_policy_holds(record.policy, self.host)
             found = _described(record)
         if env and found.durable:
-            self._environments[owner, id] = env
+            (await self.durability()).ledger.environments[owner, id] = env
         return found
 
     async def list(self, owner: str, after: str | None = None, limit: int = MOST_LISTED) -> Infos:
@@ -91,7 +90,6 @@ class LocalService:
                     await (await self.durability()).ledger.close_asleep(owner, id)
         if session is not None:
             await self.host.close_session(session)
-        self._environments.pop((owner, id), None)
 
     async def hibernate(self, owner: str, id: str) -> bool:
         """Save a durable sandbox and free its memory. False while it is in use."""
