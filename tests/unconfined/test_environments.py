@@ -37,11 +37,11 @@ def test_the_environment_of_a_sandbox_goes_with_every_way_to_close_it(
     async def story() -> None:
         made = await host.service.create("ann", SECRET)
         other = await host.service.create("ann", SECRET)
-        assert {id for _, id in await probe.environments(host.service)} == {made.id, other.id}
+        assert {name for _, name in await probe.environments(host.service)} == {made.id, other.id}
         await close(host, made.id)
-        assert {id for _, id in await probe.environments(host.service)} == {other.id}
+        assert {name for _, name in await probe.environments(host.service)} == {other.id}
         await host.service.hibernate("ann", other.id)
-        assert {id for _, id in await probe.environments(host.service)} == {other.id}
+        assert {name for _, name in await probe.environments(host.service)} == {other.id}
         await host.service.close("ann", other.id)
         assert not await probe.environments(host.service)
 

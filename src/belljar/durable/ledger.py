@@ -117,8 +117,8 @@ class Ledger:
         """The record of a sandbox that may be used here; raises as claim() does."""
 
         def look(store: Store) -> SandboxRecord:
-            found = checked(store.sandbox(id, owner))
-            if found.host not in (None, self.name) and self.locks.is_held(str(found.host)):
+            found = truly(checked(store.sandbox(id, owner)), self.locks.is_held)
+            if found.host not in (None, self.name):
                 raise taken(found)
             return found
 
@@ -127,7 +127,7 @@ class Ledger:
 
     async def of_owner(self, owner: str) -> list[SandboxRecord]:
         """The records of an owner's sandboxes that are not closed."""
-        return await self.store.call(lambda store: store.sandboxes(owner))
+        return await self.store.call(lambda store: [truly(each, self.locks.is_held) for each in store.sandboxes(owner)])
 
     async def add(self, record: SandboxRecord) -> SandboxRecord | None:
         """Write a new sandbox down as live on this host. None when its owner has it already: nothing is written then.
@@ -151,8 +151,8 @@ class Ledger:
             return fresh
 
         def undo(store: Store) -> None:
-            for id in written:
-                store.remove_sandbox(id)
+            for each in written:
+                store.remove_sandbox(each)
 
         return await self._done_or_undone(write, undo)
 
@@ -179,10 +179,16 @@ class Ledger:
         with self._forgetting(owner, id):
             return await self._done_or_undone(claim, undo)
 
-    async def release(self, id: str, reason: str | None) -> None:
-        """Let a sandbox sleep in the store."""
+    async def release(self, id: str, reason: str | None, last_used: float | None = None) -> None:
+        """Let a sandbox sleep in the store, with the time of its last use when that is later than what was written."""
         name = self.name
-        await self.store.call(lambda store: store.release(name, reason, id))
+
+        def release(store: Store) -> None:
+            if last_used is not None and (found := store.sandbox(id)) is not None and found.host == name:
+                store.update_sandbox(id, max(last_used, found.last_used), found.packages)
+            store.release(name, reason, id)
+
+        await self.store.call(release)
 
     async def remove(self, record: SandboxRecord) -> None:
         """Forget a sandbox that did not start."""
@@ -313,6 +319,13 @@ class Ledger:
         if not store.claim(found.id, self.name, found.host):
             raise taken(found)
         return found
+
+
+def truly(record: SandboxRecord, is_held: Callable[[str], bool]) -> SandboxRecord:
+    """A record as it is in truth: asleep, when the host that had the sandbox ended without releasing it."""
+    if record.host is None or is_held(record.host):
+        return record
+    return replace(record, state="asleep", host=None, reason=ENDED)
 
 
 def checked(found: SandboxRecord | None) -> SandboxRecord:

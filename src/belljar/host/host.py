@@ -251,7 +251,7 @@ class Host:
     def _share(self, journal: Journal) -> Shared:
         builder = self.registry.builder()
         sources = SourceBuilds(self.settings, builder and builder[1], self._build_sandbox)
-        return Shared(journal, sources, self.settings.max_queue)
+        return Shared(journal, sources, self.settings.max_queue, self.now)
 
     @asynccontextmanager
     async def _build_sandbox(self, spec: Spec) -> AsyncIterator[Session]:

@@ -51,6 +51,7 @@ class Session:
         self.process = process
         self.guardian = guardian or Unguarded()
         self.closed = False
+        self.last_used = shared.now()  # when it started, or when the last act ended
         self.users = 0  # acts that have begun with this session, and not ended
         self.count = 0  # runs since the last reset
         self.origin: str | None = None  # the id of the checkpoint that the next one comes after
@@ -106,6 +107,7 @@ class Session:
             yield self
         finally:
             self.users -= 1
+            self.last_used = self.shared.now()
             self.guardian.used(changes)
 
     async def run(self, request: RunRequest, on_event: recorder.OnEvent | None = None) -> Execution:

@@ -276,7 +276,9 @@ class LocalService:
 
 
 def _info(session: Session) -> SandboxInfo:
-    return replace(_described(session.record), state="live", durable=session.guardian.is_durable)
+    return replace(
+        _described(session.record), state="live", durable=session.guardian.is_durable, last_used=session.last_used
+    )
 
 
 def _described(record: SandboxRecord) -> SandboxInfo:
