@@ -22,6 +22,7 @@ from belljar.store.thread import StoreThread
 T = TypeVar("T")
 
 ENDED = "its host ended without closing it"
+CLOSE_S = 10.0
 DAY_S = 86_400.0
 
 
@@ -246,9 +247,12 @@ class Ledger:
 
     async def close(self) -> None:
         """Let every sandbox of this host sleep, and let go of the lock and the store."""
-        with contextlib.suppress(Exception):
-            await self.store.call(self._close)
-        self.store.close()
+        try:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(CLOSE_S):
+                    await self.store.call(self._close)
+        finally:
+            self.store.close()
 
     def forget(self) -> None:
         """In a forked child: let go of the lock without releasing it, which is the parent's."""
