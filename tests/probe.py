@@ -26,6 +26,7 @@ from belljar.settings import Settings
 
 if TYPE_CHECKING:  # tests of one engine do not wait for the imports of the others
     from belljar.durable.autosave import Autosaver
+    from belljar.durable.ledger import Ledger
     from belljar.durable.lock import HostLock
     from belljar.egress.gate import Gate
     from belljar.egress.line import Connection
@@ -111,6 +112,21 @@ def autosaver(session: Session) -> Autosaver:
 def durability(here: LocalHost) -> Durability:
     """What durable sandboxes of a host need; opened first when it must be."""
     return here.background.wait(here.service.durability())
+
+
+def ledger(here: LocalHost) -> Ledger:
+    """What a host has in the state folder; opened first when it must be."""
+    return durability(here).ledger
+
+
+async def environments(service: LocalService) -> list[tuple[str, str]]:
+    """The owner and id of each sandbox whose environment is kept for its next wake."""
+    return list((await service.durability()).ledger.environments)
+
+
+async def answer(durability: Durability, request: dict[str, str]) -> dict[str, Any]:
+    """What a host answers another process at its control socket."""
+    return await durability._answer(request)
 
 
 def is_durability_open(here: LocalHost) -> bool:

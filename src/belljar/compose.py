@@ -58,7 +58,7 @@ class LocalHost:
         self.settings = settings or Settings.load()
         self.background = BackgroundLoop()
         self.host = Host(self.settings, registry(self.settings), now, sleep)
-        self.service = LocalService(self.host, self._ledger)
+        self.service = LocalService(self.host, self._ledger, self._has_store)
         self._store = store or _sqlite_store
         self._locks = locks or _file_locks
         self._now = now
@@ -70,6 +70,18 @@ class LocalHost:
             self.background.wait(asyncio.wait_for(self.service.close_all(), CLOSE_S))
         finally:
             self.background.stop()
+
+    def _has_store(self) -> bool:
+        """Whether anything may be stored. The loop does not call it: it looks at the disk."""
+        if self._store is not _sqlite_store:
+            return True
+        from belljar.store.sqlite import SqliteStore
+
+        try:
+            SqliteStore(self.settings.state_dir).path.stat()
+        except OSError as failure:  # what else may be wrong, the store says better when it is opened
+            return not isinstance(failure, FileNotFoundError | NotADirectoryError)
+        return True
 
     def _ledger(self) -> Ledger:
         from belljar.durable.ledger import Ledger

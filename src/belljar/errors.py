@@ -1,7 +1,7 @@
 """What Belljar failed to do. What the user's code did is data, in an Execution, and raised on request only.
 
 SandboxError
-├── InvalidRequest        an argument that cannot be meant: empty code, a limit out of range (also a ValueError)
+├── InvalidRequest        an argument that is invalid: empty code, a limit out of range (also a ValueError)
 ├── EngineUnavailable     this engine cannot hold its wall on this machine; carries the health report with the fix
 ├── StartFailed           the engine is fine but this sandbox did not come up
 ├── SandboxClosed         the sandbox was closed, or its host went away
@@ -40,7 +40,7 @@ class SandboxError(Exception):
 
 
 class InvalidRequest(SandboxError, ValueError):
-    """An argument that cannot be meant."""
+    """An argument is invalid: of the wrong type, out of range or contradictory. Nothing was run."""
 
     code = "invalid_request"
     status = 400

@@ -20,6 +20,7 @@ from belljar.execution import Execution
 from belljar.host.host import Host
 from belljar.host.session import Session
 from belljar.service.base import Reply, RunRequest
+from belljar.service.starts import id_of
 from belljar.store.sqlite import SqliteStore
 
 
@@ -61,9 +62,10 @@ def slow_start() -> Iterator[Gate]:
 @pytest.mark.parametrize("durable", [False, True])
 def test_a_sandbox_that_is_closed_while_it_starts_is_closed_once_it_is_up(here: LocalHost, kind: Kind, durable: bool):
     async def story() -> None:
-        id_ = str(uuid.uuid4())
+        asked = str(uuid.uuid4())
+        id_ = id_of("ann", asked)
         with slow_start() as gate:
-            starting = asyncio.ensure_future(here.service.create("ann", kind.request(id=id_, durable=durable)))
+            starting = asyncio.ensure_future(here.service.create("ann", kind.request(id=asked, durable=durable)))
             await gate.reached.wait()
             closing = asyncio.ensure_future(here.service.close("ann", id_))
             await asyncio.sleep(0.01)
@@ -79,9 +81,10 @@ def test_a_sandbox_that_is_closed_while_it_starts_is_closed_once_it_is_up(here: 
 
 def test_one_that_is_put_to_sleep_while_it_starts_sleeps_once_it_is_up(here: LocalHost, kind: Kind):
     async def story() -> None:
-        id_ = str(uuid.uuid4())
+        asked = str(uuid.uuid4())
+        id_ = id_of("ann", asked)
         with slow_start() as gate:
-            starting = asyncio.ensure_future(here.service.create("ann", kind.request(id=id_, durable=True)))
+            starting = asyncio.ensure_future(here.service.create("ann", kind.request(id=asked, durable=True)))
             await gate.reached.wait()
             sleeping = asyncio.ensure_future(here.service.hibernate("ann", id_))
             await asyncio.sleep(0.01)
@@ -120,7 +123,7 @@ def test_two_requests_with_one_id_at_once_make_one_sandbox(here: LocalHost, kind
         for durable in (False, True):
             request = kind.request(id=str(uuid.uuid4()), durable=durable)
             made = await asyncio.gather(*(here.service.create("ann", request) for _ in range(4)))
-            assert {info.id for info in made} == {request.id}
+            assert {info.id for info in made} == {id_of("ann", str(request.id))}
             assert len(here.host.sessions()) == 1
             await here.service.close("ann", made[0].id)
 

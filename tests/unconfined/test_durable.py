@@ -8,6 +8,7 @@ import pytest
 from tests.unconfined.conftest import eventually
 
 from belljar import HostBusy, Sandbox, SandboxClosed, SandboxMissing, SandboxTaken
+from belljar.service.base import SandboxInfo
 from belljar.testing import UnconfinedHost, World, unconfined
 
 
@@ -138,3 +139,35 @@ def test_nothing_waits_where_nothing_may():
     with unconfined(max_sandboxes=1, max_queue=0), Sandbox():
         with pytest.raises(HostBusy):
             Sandbox()
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_its_last_use_is_when_the_last_act_ended_also_when_it_sleeps(host: UnconfinedHost, durable: bool):
+    def info() -> SandboxInfo:
+        (found,) = host.background.wait(host.service.list(""))
+        assert found == host.background.wait(host.service.get("", found.id))
+        return found
+
+    sandbox, clock = Sandbox(durable=durable), host.world.clock
+    for act in (lambda: sandbox.run("x = 1"), sandbox.variables, sandbox.files.list):
+        clock.advance(100)
+        act()
+        assert (info().state, info().last_used) == ("live", clock.now())
+    last = clock.now()
+    clock.advance(100)
+    assert info().last_used == last
+    if durable:
+        assert sandbox.hibernate()
+        assert (info().state, info().last_used) == ("asleep", last)
+
+
+def test_what_a_host_had_that_ended_without_a_word_is_said_to_sleep(world: World):
+    with unconfined(world) as first:
+        sandbox = first.sandbox(durable=True)
+        with unconfined(world) as second:
+            (shown,) = second.background.wait(second.service.list(""))
+            assert shown.state == "live"
+            world.locks.held.discard(world.store.sandbox(sandbox.id).host)
+            (shown,) = second.background.wait(second.service.list(""))
+            assert shown.state == "asleep"
+            assert second.background.wait(second.service.get("", sandbox.id)).state == "asleep"

@@ -37,7 +37,6 @@ class Autosaver:
         self.is_new = is_new
         self.session: Session | None = None
         self.last: CheckpointRecord | None = None
-        self.last_used = ledger.now()
         self._on_idle = on_idle  # an act has ended, so the sandbox may make room for another
         self._nothing = ""  # why the last load found no checkpoint
         self._patience_s = PATIENCE_S
@@ -96,7 +95,6 @@ class Autosaver:
 
     def changed(self) -> None:
         """Something may be different: save it soon, in the background."""
-        self.last_used = self._ledger.now()
         self._is_changed = True
         if not self._is_due:
             self._is_due = True
@@ -106,7 +104,6 @@ class Autosaver:
 
     def used(self, changes: bool) -> None:
         """An act on the sandbox has ended, and may have changed it."""
-        self.last_used = self._ledger.now()
         if self.session is None:  # it is still being started
             return
         if changes:
@@ -183,7 +180,7 @@ class Autosaver:
 
     async def close(self, reason: str | None) -> None:
         """End the sandbox for good in the store."""
-        await self._ledger.close_record(self.record.id, reason)
+        await self._ledger.close_record(self.record, reason)
 
     async def _save_soon(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -246,8 +243,9 @@ class Autosaver:
 
     def _add(self, store: Store, taken: saving.Taken, packages: tuple[str, ...]) -> CheckpointRecord:
         """In the store's thread: whatever takes long."""
+        assert self.session is not None
         self._ledger.check_owned(store.sandbox(self.record.id))
-        store.update_sandbox(self.record.id, self.last_used, packages)
+        store.update_sandbox(self.record.id, self.session.last_used, packages)
         content = taken.content()
         if self.last is not None and self.last.content == content:
             store.confirm_checkpoint(self.last.id, taken.count)

@@ -61,7 +61,7 @@ class Durability:
         try:
             return await self._attached(Autosaver(self.ledger, added, True, self.expiry.make_room), make)
         except BaseException:
-            await self.ledger.remove(added.id)
+            await self.ledger.remove(added)
             raise
 
     async def wake(self, owner: str, id: str, make: Make) -> Session:

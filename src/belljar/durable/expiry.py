@@ -55,8 +55,10 @@ class Expiry:
             await session.guardian.settle()
             if host.session(session.owner, session.id) is not session:  # closed meanwhile
                 return False
-            await host.discard(session)
-            await self._ledger.release(session.id, reason)
+            try:
+                await host.discard(session)
+            finally:  # it is not live here any more, also when the wait was cancelled
+                await self._ledger.release(session.id, reason, session.last_used)
         host.journal.tell("hibernated", session.id, why=reason)
         return True
 
@@ -72,7 +74,7 @@ class Expiry:
         recently = self._host.now() - RETRY_S
         self._stubborn = {name: since for name, since in self._stubborn.items() if since > recently}
         free = [
-            ((not saver.is_saved, saver.last_used), session)
+            ((not saver.is_saved, session.last_used), session)
             for session, saver in self._durable()
             if not session.users and session.id not in self._trying and session.id not in self._stubborn
         ]
@@ -107,7 +109,7 @@ class Expiry:
                 await self._host.close_session(session, self._ledger.too_old)
             except SandboxError as failure:
                 self._host.journal.warn("expiry_failed", session.id, failure)
-        elif idle_s and self._ledger.now() - saver.last_used > idle_s and session.id not in self._trying:
+        elif idle_s and self._host.now() - session.last_used > idle_s and session.id not in self._trying:
             # One that takes long to save does not keep others from sleeping.
             self._start(self._try(session, f"it was put to sleep after {idle_s:,} s without use"))
 

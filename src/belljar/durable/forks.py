@@ -24,10 +24,11 @@ Forked = tuple[Session, CheckpointReport | None]  # the report of one that came 
 
 
 async def fork(host: Host, session: Session, count: int, key: Callable[[], bytes]) -> list[Forked]:
-    """Start `count` sandboxes in the state of this one, all or none. They are not durable.
+    """Start `count` sandboxes in the state of this one, all or none. They are not durable. `key` is called in a thread.
 
     Raises:
         InvalidRequest: when the host never has room for so many.
+        SandboxClosed: when the sandbox or the host was closed before or meanwhile.
         SandboxError: when there is no state, or a fork could not be made. The sandbox stays as it was.
     """
     most = host.settings.max_sandboxes
@@ -46,7 +47,7 @@ async def fork(host: Host, session: Session, count: int, key: Callable[[], bytes
         try:
             made += [(each, None) for each in await _live_forks(session, records)]
         except CannotFork as why:
-            await _through_checkpoint(host, session, records, made, key(), str(why))
+            await _through_checkpoint(host, session, records, made, await asyncio.to_thread(key), str(why))
         if host.closed:
             raise SandboxClosed("the host was closed while the forks were made")
     except BaseException:
@@ -85,6 +86,8 @@ async def _live_forks(session: Session, records: list[SandboxRecord]) -> list[Se
         except BaseException as failure:
             await asyncio.shield(asyncio.gather(*(each.close() for each in made), return_exceptions=True))
             await asyncio.shield(session.mind_unanswered())
+            if isinstance(failure, Exception):
+                session.check_open()
             if isinstance(failure, KernelExited):
                 lost = exits.explain(failure.exit, session.spec.limits)[1].value
                 session.note_lost(lost)
@@ -107,7 +110,8 @@ async def _through_checkpoint(
 ) -> None:
     checkpoint = await saving.snapshot(session, key, None, session.owner)
     opened = await asyncio.to_thread(checkpoint.opened, host.settings)
-    plan = Plan(session.engine, session.installer, session.spec.environment, dict(session.spec.env))
+    env = dict(session.spec.env)
+    plan = Plan(session.engine, session.installer, session.spec.environment, env, session.tools)
     for record in records:
         each = await host.start(record, plan)
         made.append((each, None))

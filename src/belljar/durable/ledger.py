@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from belljar.durable.lock import GoneHost, pid_of
 from belljar.errors import SandboxClosed, SandboxMissing, SandboxTaken
@@ -19,7 +19,10 @@ from belljar.state.keys import known_keys, own_key
 from belljar.store.base import SandboxRecord, Store
 from belljar.store.thread import StoreThread
 
+T = TypeVar("T")
+
 ENDED = "its host ended without closing it"
+CLOSE_S = 10.0
 DAY_S = 86_400.0
 
 
@@ -79,6 +82,9 @@ class Ledger:
         self.key = b""
         self.keys: dict[bytes, bytes] = {}
         self.lock: Lock | None = None
+        # Of durable sandboxes, by owner and id, for their next wake; never stored. They may be secrets: every act here
+        # that ends a sandbox for good, or finds that it has ended, forgets its own.
+        self.environments: dict[tuple[str, str], Mapping[str, str]] = {}
         self._sweep_engines = sweep_engines
 
     @property
@@ -97,22 +103,32 @@ class Ledger:
 
     async def sweep(self) -> None:
         """End what hosts that are gone left, let their sandboxes sleep, and forget what is too old."""
-        await self.store.call(self._sweep)
+        before = list(self.environments)
+
+        def sweep(store: Store) -> set[tuple[str, str]]:
+            self._sweep(store)
+            return {(record.owner, record.id) for record in store.sandboxes()}
+
+        there = await self.store.call(sweep)
+        for key in before:
+            if key not in there:  # another process may have closed it
+                self.environments.pop(key, None)
 
     async def find(self, owner: str, id: str) -> SandboxRecord:
         """The record of a sandbox that may be used here; raises as claim() does."""
 
         def look(store: Store) -> SandboxRecord:
-            found = checked(store.sandbox(id, owner))
-            if found.host not in (None, self.name) and self.locks.is_held(str(found.host)):
+            found = truly(checked(store.sandbox(id, owner)), self.locks.is_held)
+            if found.host not in (None, self.name):
                 raise taken(found)
             return found
 
-        return await self.store.call(look)
+        with self._forgetting(owner, id):
+            return await self.store.call(look)
 
     async def of_owner(self, owner: str) -> list[SandboxRecord]:
         """The records of an owner's sandboxes that are not closed."""
-        return await self.store.call(lambda store: store.sandboxes(owner))
+        return await self.store.call(lambda store: [truly(each, self.locks.is_held) for each in store.sandboxes(owner)])
 
     async def add(self, record: SandboxRecord) -> SandboxRecord | None:
         """Write a new sandbox down as live on this host. None when its owner has it already: nothing is written then.
@@ -123,21 +139,23 @@ class Ledger:
             StoreFailed: when it cannot be written.
         """
 
+        live = replace(record, state="live", host=self.name)
+        written: list[str] = []
+
         def write(store: Store) -> SandboxRecord | None:
-            there = store.sandbox(record.id)
-            if there is not None and there.owner == record.owner:
+            there = store.sandbox(live.id)
+            if there is not None and there.owner == live.owner:
                 return None
-            fresh = record if there is None else replace(record, id=str(uuid.uuid4()))
+            fresh = live if there is None else replace(live, id=str(uuid.uuid4()))
             store.add_sandbox(fresh)
-            store.claim(fresh.id, self.name, None)
+            written.append(fresh.id)
             return fresh
 
-        written = self.store.begin(write)
-        try:
-            return await asyncio.wrap_future(written)
-        except asyncio.CancelledError:  # it is written all the same, and has no user
-            self.store.begin(lambda store: _unwrite(store, written.result()))
-            raise
+        def undo(store: Store) -> None:
+            for each in written:
+                store.remove_sandbox(each)
+
+        return await self._done_or_undone(write, undo)
 
     async def claim(self, owner: str, id: str) -> SandboxRecord:
         """Take a sandbox that sleeps.
@@ -149,24 +167,39 @@ class Ledger:
             StoreFailed: when the store cannot be used.
         """
         name = self.name
-        try:
-            return await self.store.call(lambda store: self._claim(store, owner, id))
-        except asyncio.CancelledError:  # it is claimed all the same, and has no user
-            self.store.begin(lambda store: store.release(name, None, id))
-            raise
+        claimed: list[SandboxRecord] = []
 
-    async def release(self, id: str, reason: str | None) -> None:
-        """Let a sandbox sleep in the store."""
+        def claim(store: Store) -> SandboxRecord:
+            claimed.append(self._claim(store, owner, id))
+            return claimed[0]
+
+        def undo(store: Store) -> None:
+            for each in claimed:
+                store.release(name, each.reason, each.id)
+
+        with self._forgetting(owner, id):
+            return await self._done_or_undone(claim, undo)
+
+    async def release(self, id: str, reason: str | None, last_used: float | None = None) -> None:
+        """Let a sandbox sleep in the store, with the time of its last use when that is later than what was written."""
         name = self.name
-        await self.store.call(lambda store: store.release(name, reason, id))
 
-    async def remove(self, id: str) -> None:
+        def release(store: Store) -> None:
+            if last_used is not None and (found := store.sandbox(id)) is not None and found.host == name:
+                store.update_sandbox(id, max(last_used, found.last_used), found.packages)
+            store.release(name, reason, id)
+
+        await self.store.call(release)
+
+    async def remove(self, record: SandboxRecord) -> None:
         """Forget a sandbox that did not start."""
-        await self.store.call(lambda store: store.remove_sandbox(id))
+        self.environments.pop((record.owner, record.id), None)
+        await self.store.call(lambda store: store.remove_sandbox(record.id))
 
-    async def close_record(self, id: str, reason: str | None = None) -> None:
+    async def close_record(self, record: SandboxRecord, reason: str | None = None) -> None:
         """End a sandbox for good, as far as the store knows it."""
-        await self.store.call(lambda store: store.close_sandbox(id, reason))
+        await self.store.call(lambda store: store.close_sandbox(record.id, reason))
+        self.environments.pop((record.owner, record.id), None)
 
     async def close_asleep(self, owner: str, id: str, reason: str | None = None) -> None:
         """End a sandbox for good that is not live here. One that is gone already is left alone.
@@ -183,6 +216,7 @@ class Ledger:
                 store.close_sandbox(self._claim(store, owner, id).id, reason)
 
         await self.store.call(close)
+        self.environments.pop((owner, id), None)
 
     def check_owned(self, found: SandboxRecord | None) -> None:
         """Refuse to save what another host has meanwhile, because the lock of this one or the store was removed.
@@ -213,14 +247,37 @@ class Ledger:
 
     async def close(self) -> None:
         """Let every sandbox of this host sleep, and let go of the lock and the store."""
-        with contextlib.suppress(Exception):
-            await self.store.call(self._close)
-        self.store.close()
+        try:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(CLOSE_S):
+                    await self.store.call(self._close)
+        finally:
+            self.store.close()
 
     def forget(self) -> None:
         """In a forked child: let go of the lock without releasing it, which is the parent's."""
         if self.lock is not None:
             self.lock.forget()
+
+    @contextlib.contextmanager
+    def _forgetting(self, owner: str, id: str) -> Iterator[None]:
+        """Forget the environment of a sandbox when the store says that it has ended."""
+        try:
+            yield
+        except (SandboxMissing, SandboxClosed):
+            self.environments.pop((owner, id), None)
+            raise
+
+    async def _done_or_undone(self, act: Callable[[Store], T], undo: Callable[[Store], None]) -> T:
+        """Wait for an act in the store. When the wait is cancelled, the store does the act and then undoes it.
+
+        `undo` must know from the act itself what it did: the future of a cancelled wait has no result.
+        """
+        try:
+            return await self.store.call(act)
+        except asyncio.CancelledError:
+            self.store.begin(undo)
+            raise
 
     def _open(self, store: Store) -> None:
         self.lock = self.locks.take()
@@ -268,9 +325,11 @@ class Ledger:
         return found
 
 
-def _unwrite(store: Store, record: SandboxRecord | None) -> None:
-    if record is not None:
-        store.remove_sandbox(record.id)
+def truly(record: SandboxRecord, is_held: Callable[[str], bool]) -> SandboxRecord:
+    """A record as it is in truth: asleep, when the host that had the sandbox ended without releasing it."""
+    if record.host is None or is_held(record.host):
+        return record
+    return replace(record, state="asleep", host=None, reason=ENDED)
 
 
 def checked(found: SandboxRecord | None) -> SandboxRecord:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from belljar.durable import control_socket
-from belljar.durable.ledger import ENDED
+from belljar.durable.ledger import truly
 from belljar.durable.lock import HostLock, is_held, pid_of
 from belljar.errors import InvalidRequest, SandboxError, SandboxMissing, SandboxTaken
 from belljar.settings import Settings
@@ -104,10 +105,7 @@ class Overview:
             lock.release()
 
     def _truly(self, record: SandboxRecord) -> SandboxRecord:
-        """A record as it is in truth: asleep, when the host that had the sandbox ended without releasing it."""
-        if record.host is None or is_held(self._settings.state_dir, record.host):
-            return record
-        return replace(record, state="asleep", host=None, reason=ENDED)
+        return truly(record, partial(is_held, self._settings.state_dir))
 
     def _described(self, record: SandboxRecord) -> dict[str, Any]:
         usage = self._status(record.host, record.owner).get(record.id) if record.host is not None else None

@@ -66,7 +66,7 @@ class Registry:
         if self._auto is None:
             walls = "; ".join(f"{each.engine}: {wall.name}: {wall.detail}" for each in reports for wall in each.missing)
             raise EngineUnavailable(
-                f"no engine holds its walls here. {walls}. `belljar doctor` says what to do",
+                f"no engine can isolate code on this machine. {walls}. Run `belljar doctor` for the fix",
                 reports[0] if reports else None,
             )
         return self._auto

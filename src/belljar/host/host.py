@@ -220,23 +220,29 @@ class Host:
     async def close(self) -> None:
         """End everything this host owns."""
         self._closed = True
-        await self.pools.close()
-        await asyncio.gather(*(self._close_kept(session) for session in self.sessions()), return_exceptions=True)
-        self._sessions.clear()
-        await self.registry.close()
+        try:
+            await self.pools.close()
+        finally:
+            try:
+                kept = (self._close_kept(session) for session in self.sessions())
+                await asyncio.gather(*kept, return_exceptions=True)
+            finally:
+                self._sessions.clear()
+                await self.registry.close()
 
     async def _close_kept(self, session: Session) -> None:
         """At the end of the host: save what is durable first, unless a run is on, which may take long."""
-        if not session.users:
-            try:
+        try:
+            if not session.users:
                 async with asyncio.timeout(LAST_SAVE_S):
                     await session.guardian.settle()
-            except SandboxError as failure:
-                self.journal.warn("checkpoint_failed", session.id, failure)
-            except TimeoutError:
-                late = SandboxError(f"its last state was not saved within {LAST_SAVE_S:g} s, and its host ends")
-                self.journal.warn("checkpoint_failed", session.id, late)
-        await session.close()
+        except SandboxError as failure:
+            self.journal.warn("checkpoint_failed", session.id, failure)
+        except TimeoutError:
+            late = SandboxError(f"its last state was not saved within {LAST_SAVE_S:g} s, and its host ends")
+            self.journal.warn("checkpoint_failed", session.id, late)
+        finally:
+            await session.close()
 
     def _check_capable(self, engine: Engine, policy: Policy) -> None:
         asked = {name for name in ("network", "mounts") if getattr(policy, name)}
@@ -251,7 +257,7 @@ class Host:
     def _share(self, journal: Journal) -> Shared:
         builder = self.registry.builder()
         sources = SourceBuilds(self.settings, builder and builder[1], self._build_sandbox)
-        return Shared(journal, sources, self.settings.max_queue)
+        return Shared(journal, sources, self.settings.max_queue, self.now)
 
     @asynccontextmanager
     async def _build_sandbox(self, spec: Spec) -> AsyncIterator[Session]:

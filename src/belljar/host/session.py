@@ -51,6 +51,7 @@ class Session:
         self.process = process
         self.guardian = guardian or Unguarded()
         self.closed = False
+        self.last_used = shared.now()  # when it started, or when the last act ended
         self.users = 0  # acts that have begun with this session, and not ended
         self.count = 0  # runs since the last reset
         self.origin: str | None = None  # the id of the checkpoint that the next one comes after
@@ -106,6 +107,7 @@ class Session:
             yield self
         finally:
             self.users -= 1
+            self.last_used = self.shared.now()
             self.guardian.used(changes)
 
     async def run(self, request: RunRequest, on_event: recorder.OnEvent | None = None) -> Execution:
@@ -127,7 +129,7 @@ class Session:
                     run = self._run = Run(request, execution, self.process, self.spec, self.shared.overflow)
                     try:
                         await run.execute(self.tools, self._call_ids, on_event)
-                        self._check_open()
+                        self.check_open()
                         await run.conclude(self.guardian.outlook)
                     finally:
                         self._run = None
@@ -167,7 +169,7 @@ class Session:
     async def reset(self) -> None:
         """Forget every variable; the workspace stays."""
         async with self._turn:
-            self._check_open()
+            self.check_open()
             await self.renew()
             self.count, self._lost, self._without, self._found = 0, None, None, None
             lost, self.are_files_lost = self.are_files_lost, False
@@ -180,7 +182,7 @@ class Session:
         Returns:
             False when the files are lost.
         """
-        self._check_open()
+        self.check_open()
         self._lost = None
         return await self.renew()
 
@@ -204,12 +206,14 @@ class Session:
         """Send a Request. The caller holds the turn.
 
         Raises:
+            SandboxClosed: when the sandbox was closed meanwhile.
             SandboxError: when the Python ended, or did not answer in time.
         """
         try:
             async with asyncio.timeout(seconds or self.spec.limits.timeout_s):
                 return await self.process.request(request, on_event)
         except KernelExited as ended:
+            self.check_open()
             self._lost = exits.explain(ended.exit, self.spec.limits)[1].value
             raise SandboxError(f"the sandbox's Python ended while it was asked: {self._lost}") from None
         except TimeoutError:
@@ -219,13 +223,23 @@ class Session:
             await asyncio.shield(climb(self.process))
             raise
 
+    def check_open(self) -> None:
+        """Refuse to use a sandbox that was closed.
+
+        Raises:
+            SandboxClosed: with the reason.
+        """
+        if self.closed:
+            why = f": {self._closed_because}" if self._closed_because else ""
+            raise SandboxClosed(f"this sandbox was closed{why}; make a new one")
+
     def check_live(self) -> None:
         """Refuse to speak about a Python that has ended.
 
         Raises:
             SandboxError: when it has.
         """
-        self._check_open()
+        self.check_open()
         if not self.has_state:
             raise SandboxError("the sandbox's Python has ended, and its variables with it: there is no state")
 
@@ -330,7 +344,7 @@ class Session:
 
     async def _revive(self) -> tuple[State, str | None]:
         """Make sure that a kernel is there. Returns the state that the next run finds, and why it is not `kept`."""
-        self._check_open()
+        self.check_open()
         if self.process.alive and self._is_whole:
             if self._found is not None:
                 return self._found
@@ -344,8 +358,3 @@ class Session:
             found = ("reset", f"a fresh Python was started{', and the files are lost' if lost else ''}: {reason}")
         self._lost, self._found = None, found
         return found
-
-    def _check_open(self) -> None:
-        if self.closed:
-            why = f": {self._closed_because}" if self._closed_because else ""
-            raise SandboxClosed(f"this sandbox was closed{why}; make a new one")

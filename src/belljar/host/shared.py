@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from belljar.host.budget import Budget
@@ -20,6 +22,7 @@ class Shared:
     journal: Journal
     sources: SourceBuilds
     max_queue: int
+    now: Callable[[], float] = time.time
     failed_imports: FailedImports = field(default_factory=FailedImports)
     overflow: Budget = field(default_factory=lambda: Budget(MOST_OVERFLOW))
     states: Budget = field(default_factory=lambda: Budget(MOST_STATE))

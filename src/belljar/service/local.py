@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from belljar.durable.transitions import Transitions
 from belljar.entry import Listing
-from belljar.errors import InvalidRequest, SandboxError
+from belljar.errors import InvalidRequest, SandboxClosed, SandboxError, SandboxMissing
 from belljar.events import Event
 from belljar.execution import Execution
 from belljar.host import inquiries
@@ -46,13 +47,14 @@ class LocalService:
     Every act on a sandbox finds it in `_session` or `_live`, by owner and id.
     """
 
-    def __init__(self, host: Host, ledger: Callable[[], Ledger]) -> None:
+    def __init__(self, host: Host, ledger: Callable[[], Ledger], has_store: Callable[[], bool]) -> None:
         self.host = host
         self._make_ledger = ledger
+        self._has_store = has_store
+        self._is_closing = False
         self._transitions = Transitions()
         self._opening: asyncio.Task[Durability] | None = None
-        self._environments: dict[tuple[str, str], Mapping[str, str]] = {}
-        self._starts = Starts(host, self._transitions, self.durability, self._environments)
+        self._starts = Starts(host, self._transitions, self.durability)
 
     async def create(self, owner: str, request: SandboxRequest) -> SandboxInfo:
         """Start a sandbox."""
@@ -67,17 +69,19 @@ class LocalService:
             found = _info(session)
         else:
             self.host.check_not_closed(owner, id)
-            record = await (await self.durability()).ledger.find(owner, id)
+            record = await (await self._stored()).ledger.find(owner, id)
             check_policy_holds(record.policy, self.host)
             found = _described(record)
         if env and found.durable:
-            self._environments[owner, id] = env
+            (await self.durability()).ledger.environments[owner, id] = env
         return found
 
     async def list(self, owner: str, after: str | None = None, limit: int = MOST_LISTED) -> Infos:
         """The sandboxes of an owner that are not closed, by id."""
-        records = await (await self.durability()).ledger.of_owner(owner)
-        found = {record.id: _described(record) for record in records}
+        found = {}
+        with contextlib.suppress(SandboxMissing):
+            records = await (await self._stored()).ledger.of_owner(owner)
+            found = {record.id: _described(record) for record in records}
         found |= {session.id: _info(session) for session in self.host.sessions(owner)}
         rest = [found[each] for each in sorted(found) if after is None or each > after]
         return rest[: max(0, min(limit, MOST_LISTED))]
@@ -89,10 +93,10 @@ class LocalService:
             async with self._transitions.of(owner, id):  # it may be starting, and is live then
                 session = self.host.session(owner, id)
                 if session is None and not self.host.was_closed(owner, id):
-                    await (await self.durability()).ledger.close_asleep(owner, id)
+                    with contextlib.suppress(SandboxMissing):
+                        await (await self._stored()).ledger.close_asleep(owner, id)
         if session is not None:
             await self.host.close_session(session)
-        self._environments.pop((owner, id), None)
 
     async def wake(self, owner: str, id: str) -> SandboxInfo:
         """Have a sandbox live."""
@@ -219,25 +223,39 @@ class LocalService:
         """What durable sandboxes need; opened when it is first asked for.
 
         Raises:
+            SandboxClosed: when this service is being closed.
             SandboxError: when the state folder cannot be used; the next call tries again.
         """
-        if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
+        if self._is_closing:
+            raise _closing()
+        if self._is_unopened():
             self._opening = asyncio.get_running_loop().create_task(self._open_durability())
-        return await asyncio.shield(self._opening)
+        opening, mine = self._opening, asyncio.current_task()
+        assert opening is not None
+        assert mine is not None
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            if opening.cancelled() and not mine.cancelling():  # the end of the service gave it up, not the caller
+                raise _closing() from None
+            raise
 
     async def close_all(self) -> None:
         """End every sandbox of this service; what is durable sleeps."""
-        opened = await self._opened()
-        if opened is not None:
-            await opened.close()
-        await self.host.close()
-        if opened is not None:
-            await opened.ledger.close()
+        self._is_closing = True
+        try:
+            if (opened := await self._opened()) is not None:
+                await opened.close()
+        finally:
+            try:
+                await self.host.close()
+            finally:
+                await self._let_go()
 
     def forget(self) -> None:
         """In a forked child: let go of what is the parent's."""
-        if self._opening is not None and self._opening.done() and self._opening.exception() is None:
-            self._opening.result().ledger.forget()
+        if (opened := self._ready()) is not None:
+            opened.ledger.forget()
 
     async def _session(self, owner: str, id: str) -> Session:
         """The live session of this owner's sandbox, woken when it sleeps. The caller marks it as in use at once.
@@ -252,6 +270,7 @@ class LocalService:
                 session = self.host.session(owner, id)
                 if session is None:
                     self.host.check_not_closed(owner, id)
+                    await self._stored()
                     session = await self._starts.wake(owner, id)
         return session
 
@@ -266,6 +285,38 @@ class LocalService:
         if session is None:
             await self.get(owner, id)  # which waits for one that is just waking
         return session or self.host.session(owner, id)
+
+    def _ready(self) -> Durability | None:
+        """What durable sandboxes need, when it is open."""
+        opening = self._opening
+        if opening is None or not opening.done() or opening.cancelled() or opening.exception() is not None:
+            return None
+        return opening.result()
+
+    def _is_unopened(self) -> bool:
+        """Whether the state folder is not open, and is not being opened."""
+        return self._opening is None or (self._opening.done() and self._ready() is None)
+
+    async def _let_go(self) -> None:
+        """Close the ledger; when it is still being opened, that is given up first, and closes it."""
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait((self._opening,))
+        if (opened := self._ready()) is not None:
+            await opened.ledger.close()
+
+    async def _stored(self) -> Durability:
+        """What durable sandboxes need, unless there cannot be any: then nothing is opened.
+
+        Raises:
+            SandboxMissing: when nothing was ever stored.
+            SandboxError: as `durability` does.
+        """
+        if self._is_unopened() and not await asyncio.to_thread(self._has_store):
+            from belljar.durable.ledger import missing
+
+            raise missing()
+        return await self.durability()
 
     async def _opened(self) -> Durability | None:
         if self._opening is None:
@@ -283,13 +334,20 @@ class LocalService:
         try:
             await made.open()
         except BaseException:
-            ledger.store.close()
+            await made.close()
+            await ledger.close()
             raise
         return made
 
 
+def _closing() -> SandboxClosed:
+    return SandboxClosed("the host is being closed, and starts or wakes no durable sandbox any more")
+
+
 def _info(session: Session) -> SandboxInfo:
-    return replace(_described(session.record), state="live", durable=session.guardian.is_durable)
+    return replace(
+        _described(session.record), state="live", durable=session.guardian.is_durable, last_used=session.last_used
+    )
 
 
 def _described(record: SandboxRecord) -> SandboxInfo:

@@ -38,7 +38,6 @@ class Starts:
     host: Host
     transitions: Transitions
     durability: Open
-    environments: dict[tuple[str, str], Mapping[str, str]]  # of durable sandboxes, for their next wake; never stored
 
     async def create(self, owner: str, request: SandboxRequest) -> tuple[Session, bool]:
         """Start a new sandbox with its first files; returns False with one that was there already.
@@ -57,13 +56,14 @@ class Starts:
             if not request.durable:
                 return await self._made(record, record.packages, None, env, request), True
 
+            durability = await self.durability()
+
             async def make(record: SandboxRecord, packages: Sequence[str], saver: Autosaver) -> Session:
+                durability.ledger.environments[owner, record.id] = env
                 return await self._made(record, packages, saver, env, request)
 
-            made = await (await self.durability()).create(record, make)
-            session = made or await self.wake(owner, record.id, env)
-            self.environments[owner, session.id] = env
-            return session, made is not None
+            made = await durability.create(record, make)
+            return made or await self.wake(owner, record.id, env), made is not None
 
     async def wake(self, owner: str, id: str, env: Mapping[str, str] | None = None) -> Session:
         """Start a durable sandbox that sleeps, by default with the variables that it had in this process.
@@ -75,12 +75,16 @@ class Starts:
             SandboxError: when it cannot be woken; it sleeps on.
         """
 
+        durability = await self.durability()
+        environments = durability.ledger.environments
+
         async def make(record: SandboxRecord, packages: Sequence[str], saver: Autosaver) -> Session:
             check_policy_holds(record.policy, self.host)
-            known = self.environments.get((owner, id), {}) if env is None else env
-            return await self._made(record, packages, saver, known)
+            if env is not None:
+                environments[owner, id] = env
+            return await self._made(record, packages, saver, environments.get((owner, id), {}))
 
-        return await (await self.durability()).wake(owner, id, make)
+        return await durability.wake(owner, id, make)
 
     async def _record(self, owner: str, request: SandboxRequest) -> SandboxRecord:
         """What the sandbox is to be, once every part of the request was checked."""
