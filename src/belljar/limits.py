@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from belljar.errors import InvalidRequest
 
 BOUNDS: dict[str, tuple[float, float]] = {
-    "timeout_s": (1, 300),
+    "timeout_s": (0.05, 300),
     "memory_mb": (64, 1 << 20),
     "cpus": (0.05, 1024),
     "processes": (1, 32768),

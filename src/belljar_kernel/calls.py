@@ -44,6 +44,7 @@ class Calls:
         self._pending: dict[int, Pending] = {}
         self._numbers = count(1)
         self._is_open = False
+        self._is_used = False  # a call was made, or waited for, since the run began
         self._pid = _getpid()
         self._reading = allocate_lock()  # held by the one who reads the post
         self._bells: set[Any] = set()  # of all who wait while another reads
@@ -57,12 +58,15 @@ class Calls:
     def open(self) -> None:
         """A run begins. Locks are new, in case the code of the last run broke out of a wait half way."""
         self._pid = _getpid()
-        self.lock, self._reading, self._bells = RLock(), allocate_lock(), set()
-        self._is_open, self._is_read_for_coroutines = True, False
+        if self._is_used:
+            self.lock, self._reading, self._bells = RLock(), allocate_lock(), set()
+        self._is_open, self._is_used, self._is_read_for_coroutines = True, False, False
 
     def close(self) -> None:
         """The run ends, and with it every wait for a reply of its own. Threads that it left have stopped reading."""
         self._is_open = False
+        if not self._is_used:
+            return
         for pending in [*self._pending.values()]:
             if not pending.lasts:
                 pending.settle(failure=("RuntimeError", ENDED))
@@ -83,6 +87,7 @@ class Calls:
         """
         if _getpid() != self._pid:
             raise RuntimeError(FORKED)
+        self._is_used = True
         with self.interrupts:  # a call that was sent is known
             with self.lock:
                 if not (self._is_open or lasts):
@@ -119,6 +124,7 @@ class Calls:
         """
         if _getpid() != self._pid:
             raise RuntimeError(FORKED)
+        self._is_used = True
         end = None if seconds is None else _monotonic() + seconds
         bell = allocate_lock()
         bell.acquire()

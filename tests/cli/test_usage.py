@@ -12,7 +12,7 @@ import pytest
             b"belljar: cannot read missing.csv for --file: No such file or directory\n",
         ),
         (["-c", "1", "--args", "{"], b"belljar: --args is not JSON: "),
-        (["-c", "1", "--timeout", "0"], b"belljar: timeout_s must be from 1 to 300, not 0.0\n"),
+        (["-c", "1", "--timeout", "0"], b"belljar: timeout_s must be from 0.05 to 300, not 0.0\n"),
         (["-c", "1", "--memory", "1"], b"belljar: memory_mb must be from 64 to "),
         (["-c", "1", "--engine", "jail"], b"belljar: there is no engine 'jail'; use one of: auto, native, wasm\n"),
         (["a.py", "-c", "1"], b"belljar: give a FILE or -c CODE, not both\n"),

@@ -132,7 +132,7 @@ def _add_sandbox_options(parser: argparse.ArgumentParser) -> None:
         help="let the code reach this host, e.g. example.org or '*.example.org:8443'; repeatable",
     )
     parser.add_argument(
-        "--timeout", type=float, metavar="S", help="seconds that one run may take, 1 to 300 (default: 30)"
+        "--timeout", type=float, metavar="S", help="seconds that one run may take, 0.05 to 300 (default: 30)"
     )
     parser.add_argument("--memory", type=int, metavar="MB", help="memory that the sandbox may use (default: 512)")
 
