@@ -115,7 +115,7 @@ def test_what_a_host_had_that_ended_without_a_word_is_taken_over(world: World):
 def test_an_id_of_another_owner_or_of_nothing_is_unknown(host: UnconfinedHost):
     sandbox = Sandbox(durable=True)
     for owner, name in (("ann", sandbox.id), ("", "00000000-0000-4000-8000-000000000000")):
-        with pytest.raises(SandboxMissing, match="no durable sandbox with this id"):
+        with pytest.raises(SandboxMissing, match=r"^there is no sandbox with this id"):
             host.background.wait(host.service.get(owner, name))
 
 
