@@ -41,8 +41,10 @@ if TYPE_CHECKING:  # tests of one engine do not wait for the imports of the othe
     from belljar.engines.wasm.assembly import Runtime
     from belljar.packages.sources.web import Web
     from belljar.store.sqlite import SqliteStore
+    from belljar.testing import UnconfinedHost
 
 T = TypeVar("T")
+CLOCKWORK = 2  # what sleeps by the clock of a host that is durable: its look at what is idle, and its hourly sweep
 AnySandbox = Sandbox | AsyncSandbox
 
 
@@ -180,6 +182,16 @@ def places_taken(here: LocalHost) -> int:
 def being_put_to_sleep(here: LocalHost) -> Iterable[str]:
     """The ids of the sandboxes that a host is putting to sleep now."""
     return set(durability(here).expiry._trying)
+
+
+def has_looked_at_all(here: UnconfinedHost) -> bool:
+    """Whether a host sleeps until its next look at its durable sandboxes, and has done what the last one began."""
+    return len(here.world.clock._sleepers) == CLOCKWORK and len(durability(here).expiry._tasks) == 1
+
+
+def waits_for_transition(service: LocalService, owner: str, id: str) -> bool:
+    """Whether an act waits until a sandbox has started, woken or fallen asleep."""
+    return bool(service._transitions.of(owner, id)._waiters)  # type: ignore[attr-defined]
 
 
 def lock_descriptor(lock: HostLock) -> int:

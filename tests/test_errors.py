@@ -32,7 +32,7 @@ CODES = {
     "HostBusy": ("host_busy", 503, True),
     "SandboxMissing": ("sandbox_missing", 404, False),
     "SandboxTaken": ("sandbox_taken", 409, False),
-    "StoreFailed": ("store_failed", 503, False),
+    "StoreFailed": ("store_failed", 503, True),
     "PackageError": ("package_error", 422, False),
     "ExecutionFailed": ("execution_failed", 422, False),
 }

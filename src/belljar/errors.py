@@ -147,6 +147,7 @@ class StoreFailed(SandboxError):
 
     code = "store_failed"
     status = 503
+    retryable = True
 
 
 class PackageError(SandboxError):

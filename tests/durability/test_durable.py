@@ -48,7 +48,7 @@ def test_a_crash_goes_on_from_the_last_checkpoint_and_keeps_the_files(here: Loca
         saved(here, sandbox.id)
         crashed = sandbox.run("x = 0; open('late.txt', 'w').write('2'); import os; os._exit(3)")
         assert (crashed.status, crashed.state) == ("crashed", "restored")
-        assert "goes on from the state after run 1" in crashed.state_reason
+        assert "continues from the state after run 1" in crashed.state_reason
         ran = sandbox.run("[f(1), m.sqrt(4), open('first.txt').read(), open('late.txt').read(), 'lock' in globals()]")
         assert (ran.value, ran.state) == ([42, 2.0, "1", "2", False], "restored")
         assert "after run 1 was restored, without lock: " in ran.state_reason

@@ -94,7 +94,7 @@ def test_a_crash_right_after_a_run_says_what_the_next_one_will_find(here: LocalH
     sandbox.run("x = 1")
     crashed = sandbox.run(CRASH)
     assert (crashed.status, crashed.state) == ("crashed", "restored")
-    assert crashed.state_reason.endswith("the next run goes on from the state after run 1")
+    assert crashed.state_reason.endswith("the next run continues from the state after run 1")
     assert sandbox.run("x").value == 1
     sandbox.close()
 

@@ -239,7 +239,7 @@ def test_states_that_arrive_together_are_bounded_together_and_one_alone_is_not()
     first, second = saving.Arriving(spec, 64 << 20, budget), saving.Arriving(spec, 64 << 20, budget)
     first(piece)
     second(piece)
-    with pytest.raises(SandboxError, match="too much at the same time"):
+    with pytest.raises(SandboxError, match="too much at once"):
         list(second.parts(done))
     first(piece)
     assert [len(pieces) for _, pieces in first.parts(done)] == [1]

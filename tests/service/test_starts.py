@@ -68,7 +68,8 @@ def test_a_sandbox_that_is_closed_while_it_starts_is_closed_once_it_is_up(here: 
             starting = asyncio.ensure_future(here.service.create("ann", kind.request(id=asked, durable=durable)))
             await gate.reached.wait()
             closing = asyncio.ensure_future(here.service.close("ann", id_))
-            await asyncio.sleep(0.01)
+            while not probe.waits_for_transition(here.service, "ann", id_):
+                await asyncio.sleep(0)
             gate.opened.set()
             await asyncio.gather(starting, closing)
         assert here.host.sessions() == []
@@ -87,7 +88,8 @@ def test_one_that_is_put_to_sleep_while_it_starts_sleeps_once_it_is_up(here: Loc
             starting = asyncio.ensure_future(here.service.create("ann", kind.request(id=asked, durable=True)))
             await gate.reached.wait()
             sleeping = asyncio.ensure_future(here.service.hibernate("ann", id_))
-            await asyncio.sleep(0.01)
+            while not probe.waits_for_transition(here.service, "ann", id_):
+                await asyncio.sleep(0)
             gate.opened.set()
             await starting
         assert await sleeping

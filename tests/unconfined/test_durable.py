@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from tests import probe
 from tests.unconfined.conftest import eventually
 
 from belljar import HostBusy, Sandbox, SandboxClosed, SandboxMissing, SandboxTaken
@@ -22,10 +23,13 @@ def test_one_that_was_not_used_for_long_sleeps_and_wakes_with_its_state():
         sandbox = Sandbox(durable=True)
         sandbox.run("x = [1, 2]")
         sandbox.files.write("file", "text")
-        host.world.clock.advance(900)
-        sandbox.run("x.append(3)")
-        host.world.clock.advance(900)
+        for code in ("y = 1", "x.append(3)"):
+            sandbox.run(code)
+            eventually(lambda: probe.has_looked_at_all(host))
+            host.world.clock.advance(900)
+        eventually(lambda: probe.has_looked_at_all(host))
         assert not is_asleep(host, sandbox.id)
+        assert host.host.status()["counters"].get("hibernated") is None
         host.world.clock.advance(900)
         eventually(lambda: is_asleep(host, sandbox.id))
         assert host.world.store.sandbox(sandbox.id).reason == "it was put to sleep after 1,000 s without use"
@@ -111,7 +115,7 @@ def test_what_a_host_had_that_ended_without_a_word_is_taken_over(world: World):
 def test_an_id_of_another_owner_or_of_nothing_is_unknown(host: UnconfinedHost):
     sandbox = Sandbox(durable=True)
     for owner, name in (("ann", sandbox.id), ("", "00000000-0000-4000-8000-000000000000")):
-        with pytest.raises(SandboxMissing, match="no durable sandbox with this id"):
+        with pytest.raises(SandboxMissing, match=r"^there is no sandbox with this id"):
             host.background.wait(host.service.get(owner, name))
 
 

@@ -27,7 +27,7 @@ MOST_BACKLOG = 1000  # of a disk that is too slow for the history: the runs must
 
 
 class Autosaver:
-    """The guardian of one durable sandbox while this host has it."""
+    """The guardian of a durable sandbox while this host has it."""
 
     is_durable = True
 
@@ -66,9 +66,9 @@ class Autosaver:
         self._ledger.journal.tell("restored" if restored else "reset", self.record.id, why=why)
 
     async def recover(self) -> str | None:
-        """Within the sandbox's turn, after its Python was replaced: its variables again, and its files if lost.
+        """Load the last state into a fresh Python, with the files if they are lost. The session holds its turn.
 
-        What was restored, in words; None when there is nothing to restore, or it ended the Python again.
+        Returns what was restored, in words. None when there is nothing to restore, or it ended the Python again.
 
         Raises:
             StoreFailed: when it cannot be read now; the next run tries again.
@@ -76,17 +76,17 @@ class Autosaver:
         session = self.session
         assert session is not None
         try:
-            told = await self._load(session, with_files=session.are_files_lost)
+            restored = await self._load(session, with_files=session.are_files_lost)
         except BaseException as failure:
-            session.note_half_way()
+            session.note_broken_restore()
             if isinstance(failure, StoreFailed) or not isinstance(failure, SandboxError):
                 raise
             self._ledger.journal.warn("restore_failed", self.record.id, failure)
             await session.renew()
             return None
-        if told is not None:
+        if restored is not None:
             self._ledger.journal.tell("restored", self.record.id, why="its Python ended")
-        return told
+        return restored
 
     @property
     def is_saved(self) -> bool:
@@ -118,7 +118,7 @@ class Autosaver:
     async def outlook(self) -> str | None:
         """What the next run will continue from, once that is on the disk."""
         await self.written()
-        return None if self.last is None else f"the next run goes on from the state after run {self.last.count}"
+        return None if self.last is None else f"the next run continues from the state after run {self.last.count}"
 
     def _write_history(self, request: RunRequest, execution: Execution) -> None:
         """Begin to write a run into the history."""
@@ -138,9 +138,9 @@ class Autosaver:
                 self._ledger.store.begin(write)
 
     async def before_run(self) -> None:
-        """Before a run, within its turn: what the one before did leaves the sandbox.
+        """Get the state that earlier runs left out of the sandbox. The session holds its turn.
 
-        That it is written is waited for at the end of the run: one state at a time is on its way.
+        The end of the run waits until that state is on the disk, so that only one state at a time is on its way there.
         """
         if not await self.written():
             return  # the disk is too slow for the runs; it is saved with what comes next
@@ -153,9 +153,9 @@ class Autosaver:
             self._begin_write(taken).add_done_callback(self._tell_end)
 
     async def written(self) -> bool:
-        """Wait until the states that have left the sandbox are on the disk, but not for ever; whether they are.
+        """Wait until the states that have left the sandbox are on the disk, for a bounded time; whether they are.
 
-        Who is told the end of a run may rely on the runs before it.
+        A caller that gets the end of a run may rely on the state before that run.
         """
         if self._writes:
             await asyncio.wait(self._writes, timeout=SLOW_DISK_S)
@@ -201,7 +201,7 @@ class Autosaver:
     async def _take(self) -> saving.Taken | None:
         """What has changed since the last time; None when nothing has, or there is no Python that has it.
 
-        Whoever wants to run something waits for this: what does not leave in time gets less of it the next time.
+        A run waits for this, so a state that does not leave in time gets less time at the next attempt.
         """
         session, self._is_changed, was_changed = self.session, False, self._is_changed
         if not was_changed or session is None or not session.has_state:
@@ -228,7 +228,7 @@ class Autosaver:
         ledger.journal.tell(event, self.record.id, after_run=self.last.count, bytes=self.last.size)
 
     def _tell_failure(self, failure: SandboxError) -> None:
-        if self.session is not None and self.session.process.alive:  # else its end is what there is to tell
+        if self.session is not None and self.session.process.alive:  # else the next run reports that it ended
             self._ledger.journal.warn("checkpoint_failed", self.record.id, failure)
 
     def _begin_write(self, taken: saving.Taken) -> asyncio.Task[None]:
@@ -242,7 +242,7 @@ class Autosaver:
             self._tell_failure(failure)
 
     def _add(self, store: Store, taken: saving.Taken, packages: tuple[str, ...]) -> CheckpointRecord:
-        """In the store's thread: whatever takes long."""
+        """Seal a state and add it to the store. Runs in the store's thread, since it takes long."""
         assert self.session is not None
         self._ledger.check_owned(store.sandbox(self.record.id))
         store.update_sandbox(self.record.id, self.session.last_used, packages)
@@ -257,7 +257,7 @@ class Autosaver:
         return record
 
     async def _load(self, session: Session, with_files: bool) -> str | None:
-        """For whoever has the turn: send in the newest checkpoint that can be read; in words, or None without one."""
+        """Send in the newest checkpoint that can be read; in words, or None without one. The caller holds the turn."""
         ledger, damaged = self._ledger, ""
         for record in await ledger.store.call(lambda store: store.checkpoints(self.record.id)):
 

@@ -1,4 +1,4 @@
-"""The private socket of a host: other processes of the same user ask it what it has, or to close a sandbox."""
+"""The private socket of a host: other processes of its user ask it what it has, or to close a sandbox."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _short(folder: Path, name: str) -> Iterator[str]:
 
 
 def _is_own(line: socket.socket) -> bool:
-    """Whether the same user asks, or root. The folder keeps others out already; where the system tells, we ask it."""
+    """Whether this user asks, or root. The folder keeps other users out already; this asks the system where it can."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     _, uid, _ = _CREDENTIALS.unpack(line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))

@@ -1,4 +1,4 @@
-"""What makes sandboxes of one host durable: its ledger, their guardians, and who looks after them."""
+"""What makes sandboxes of a host durable: the ledger, their guardians, and the expiry."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOUR_S = 3600.0
 
 
 class Durability:
-    """Starts, wakes and looks after the durable sandboxes of one host."""
+    """Starts, wakes and looks after the durable sandboxes of a host."""
 
     def __init__(self, host: Host, ledger: Ledger, transitions: Transitions) -> None:
         self._host = host

@@ -20,7 +20,7 @@ SLOW_S, RETRY_S = 3.0, 60.0
 
 
 class Expiry:
-    """Puts idle durable sandboxes of one host to sleep, and closes those that are too old."""
+    """Puts idle durable sandboxes of a host to sleep, and closes those that are too old."""
 
     def __init__(self, host: Host, ledger: Ledger, transitions: Transitions) -> None:
         self._host = host

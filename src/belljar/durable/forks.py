@@ -18,9 +18,9 @@ from belljar.state.checkpoint import Checkpoint, CheckpointReport
 from belljar.store.base import SandboxRecord
 from belljar.text import plain
 
-MOST = 32  # of one call
+MOST = 32  # forks in a call
 MAX_LEFT = 200
-Forked = tuple[Session, CheckpointReport | None]  # the report of one that came through a checkpoint
+Forked = tuple[Session, CheckpointReport | None]  # the report, when the fork came through a checkpoint
 
 
 async def fork(host: Host, session: Session, count: int, key: Callable[[], bytes]) -> list[Forked]:
@@ -70,7 +70,7 @@ def _record(host: Host, session: Session) -> SandboxRecord:
 
 
 async def _live_forks(session: Session, records: list[SandboxRecord]) -> list[Session]:
-    """Live copies of a sandbox in the state of one moment, or none at all.
+    """Live copies of a sandbox in its state of a single moment, or none at all.
 
     Raises:
         CannotFork: when it must be done through a checkpoint.
@@ -85,7 +85,7 @@ async def _live_forks(session: Session, records: list[SandboxRecord]) -> list[Se
                 made.append(fork)
         except BaseException as failure:
             await asyncio.shield(asyncio.gather(*(each.close() for each in made), return_exceptions=True))
-            await asyncio.shield(session.mind_unanswered())
+            await asyncio.shield(session.finish_abandoned_request())
             if isinstance(failure, Exception):
                 session.check_open()
             if isinstance(failure, KernelExited):

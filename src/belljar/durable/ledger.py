@@ -1,4 +1,4 @@
-"""What one host has in the state folder: its lock, the store behind a thread, and the keys of checkpoints."""
+"""What a host has in the state folder: its lock, the store behind a thread, and the keys of checkpoints."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Locks(Protocol):
 
 
 class Ledger:
-    """Reads and writes the records of durable sandboxes, in the name of one host."""
+    """Reads and writes the records of durable sandboxes, in the name of a host."""
 
     def __init__(
         self,
@@ -348,7 +348,9 @@ def checked(found: SandboxRecord | None) -> SandboxRecord:
 
 def missing() -> SandboxMissing:
     """The one error for an id that is unknown, or another owner's."""
-    return SandboxMissing("there is no durable sandbox with this id; `belljar sandboxes list` shows those there are")
+    return SandboxMissing(
+        "there is no sandbox with this id; `belljar sandboxes list` shows the durable ones that there are"
+    )
 
 
 def taken(record: SandboxRecord) -> SandboxTaken:

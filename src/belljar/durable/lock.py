@@ -20,7 +20,7 @@ _FRESH = ".new-"
 
 @dataclass(frozen=True)
 class ProcessId:
-    """A process, told apart from a later one with the same number by when it started."""
+    """A process, by its number and by when it started: a later process may get this number."""
 
     pid: int
     started: int
@@ -35,7 +35,7 @@ class ProcessId:
         return cls(pid, int(text.rpartition(")")[2].split()[19]))
 
     def end(self) -> bool:
-        """SIGKILL it, and no other that has its number meanwhile; whether it was there."""
+        """SIGKILL this process, and no later one with its number. Returns whether it was there."""
         if self.pid <= 1 or self.pid == os.getpid():
             return False
         try:
@@ -54,7 +54,7 @@ class ProcessId:
 
 
 class HostLock:
-    """Of this process's host. Its name says in the store who has a sandbox."""
+    """The lock of a host of this process. Its name says in the store which host has a sandbox."""
 
     def __init__(self, folder: Path, descriptor: int, name: str) -> None:
         self.folder = folder
@@ -64,7 +64,7 @@ class HostLock:
 
     @classmethod
     def take(cls, state_dir: Path) -> HostLock:
-        """A new one.
+        """Take a new lock.
 
         Raises:
             InvalidRequest: on a system that has no such locks.
@@ -95,7 +95,7 @@ class HostLock:
 
     @property
     def socket(self) -> str:
-        """The name of its private socket, in the same folder."""
+        """The name of its private socket, in the folder of the lock."""
         return f"{self.name}.sock"
 
     @property
@@ -175,20 +175,20 @@ def is_held(state_dir: Path, name: str) -> bool:
     except (OSError, ValueError):  # a name that no file can have
         return False
     try:
-        return not _try_lock(descriptor, is_shared=True)  # others who only ask are no holders
+        return not _try_lock(descriptor, is_shared=True)  # a process that only asks holds no exclusive lock
     finally:
         os.close(descriptor)
 
 
 def gone_hosts(state_dir: Path) -> Iterator[GoneHost]:
-    """Hosts that are gone, each for as long as it takes to deal with it: nobody else gets it meanwhile."""
+    """Hosts that are gone. Each stays locked while the caller deals with it, so that no other process gets it."""
     for path in sorted((state_dir / "hosts").glob(f"*{_SUFFIX}")):
         try:
             descriptor = _opened(path)
         except OSError:
             continue
         try:
-            if not _is_own(descriptor) or not _try_lock(descriptor):  # somebody else's, or it lives
+            if not _is_own(descriptor) or not _try_lock(descriptor):  # it belongs to another user, or its host lives
                 continue
             if os.fstat(descriptor).st_nlink == 0:  # it was dealt with
                 continue
@@ -222,7 +222,7 @@ def _opened(path: Path) -> int:
 
 
 def _is_own(descriptor: int) -> bool:
-    """Whether nobody but this user can have written a lock: what it names is ended."""
+    """Whether only this user can have written a lock. The processes that it names are ended."""
     facts = os.fstat(descriptor)
     return facts.st_uid == os.geteuid() and not facts.st_mode & 0o022
 

@@ -30,7 +30,7 @@ class Overview:
         self._answers: dict[tuple[str, str], dict[str, Any]] = {}  # of hosts, by host and owner
 
     def sandboxes(self, owner: str | None = None, closed: bool = False) -> list[dict[str, Any]]:
-        """The sandboxes of one owner, or of all, the newest first; `usage` is what a live one uses now."""
+        """The sandboxes of an owner, or of all owners, the newest first; `usage` is what a live sandbox uses now."""
         if self._store is None:
             return []
         return [self._described(self._truly(record)) for record in self._store.sandboxes(owner, closed)]

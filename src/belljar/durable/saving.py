@@ -51,7 +51,7 @@ async def snapshot(session: Session, key: bytes, name: str | None, owner: str) -
 
 
 async def take(session: Session, max_bytes: int, timeout_s: float) -> Taken:
-    """For whoever has the turn: what the sandbox sends of its state. Whatever is done with that, it may go on.
+    """Ask the kernel for its state. The caller must hold the turn, and may release it before it uses the answer.
 
     Raises:
         SandboxError: when its Python ended, or did not answer.
@@ -83,7 +83,7 @@ async def restore(
 async def load(
     session: Session, opened: Opened, with_files: bool = True, patience_s: float = TIMEOUT_S, at_any_cost: bool = False
 ) -> CheckpointReport:
-    """For whoever has the turn: send a checkpoint in, with or without its files; with them, if they get lost.
+    """Send a checkpoint in, with or without its files; with them, if they get lost. The caller must hold the turn.
 
     Names whose values end the Python, or keep it busy for longer than the patience, are left out: a fresh one is given
     the rest. `at_any_cost` leaves out more when there are too many of them, and what was not tried.
@@ -143,7 +143,7 @@ async def _give(session: Session, part: dict[str, Any], pieces: list[Piece], pat
 
 
 class Arriving:
-    """Takes the `state` Events of one `save`."""
+    """Collects the `state` Events that answer a `save` Request."""
 
     def __init__(self, spec: Spec, max_bytes: int, budget: Budget) -> None:
         self.max_bytes = min(max_bytes, (spec.limits.memory_mb + spec.limits.disk_mb) << 20)
@@ -160,7 +160,7 @@ class Arriving:
         return {"type": "save", "max_bytes": self.max_bytes}
 
     def __call__(self, event: Event) -> None:
-        """One piece of one part; what the code prints meanwhile is dropped."""
+        """Take a piece of a part. What the code prints meanwhile is dropped."""
         if event["type"] != "state" or self._failure is not None:
             return
         part, data = event.get("part"), event.get("data")
@@ -178,7 +178,7 @@ class Arriving:
         self._budget.take(len(piece))
         self._held[0] += len(piece)
         if self._budget.held > self._budget.most and self._held[0] < self._budget.held:  # one alone may have more
-            self._fail("the host is saving too much at the same time; try again later")
+            self._fail("the host is saving too much at once; try again later")
             return
         pieces = self._pieces.setdefault(part, [bytearray()])
         if len(pieces[-1]) + len(piece) > CHUNK:  # small ones are joined, however many are sent
@@ -227,7 +227,7 @@ class Taken:
         return _reasons(self._done.get("skipped"))
 
     def content(self) -> str:
-        """A digest of the names and files: the same when nothing has changed, whatever was run meanwhile.
+        """A digest of the names and files. Runs that change neither do not change it.
 
         Raises:
             SandboxError: when what arrived is not what can be kept.

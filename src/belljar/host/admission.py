@@ -45,7 +45,7 @@ class Admission:
             async with asyncio.timeout(WAIT_S):
                 await mine
         except BaseException as failure:
-            if mine.done() and not mine.cancelled():  # it was given a place in the very same moment
+            if mine.done() and not mine.cancelled():  # it was given a place in this very moment
                 self.leave()
             with contextlib.suppress(ValueError):
                 self._waiting.remove(mine)

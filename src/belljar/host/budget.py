@@ -1,4 +1,4 @@
-"""A bound on bytes that the sandboxes of one host hold together, such as output over its cap."""
+"""A bound on bytes that the sandboxes of a host hold together, such as output over its cap."""
 
 from __future__ import annotations
 

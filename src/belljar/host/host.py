@@ -44,7 +44,7 @@ class Plan:
 
 
 class Host:
-    """Owns the engines, the pools and the live sandboxes of one service."""
+    """Owns the engines, the pools and the live sandboxes of a service."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Host:
         return self._sessions.get((owner, id))
 
     def sessions(self, owner: str | None = None) -> list[Session]:
-        """The live sandboxes of one owner, or of all."""
+        """The live sandboxes of an owner, or of all owners."""
         return [session for session in self._sessions.values() if owner is None or session.owner == owner]
 
     def check_not_closed(self, owner: str, id: str) -> None:

@@ -12,7 +12,7 @@ _NONE = type(None)
 
 
 async def complete(session: Session, code: str, cursor: int) -> list[Completion]:
-    """Ways to go on from the cursor."""
+    """Completions of the code at the cursor."""
     done = await session.ask({"type": "complete", "code": code, "cursor": cursor})
     rows = _rows(done.get("completions"), {"text": (str,), "start": (int,), "end": (int,), "type": (str,)})
     return [Completion(**row) for row in rows if 0 <= row["start"] <= row["end"] <= len(code)]

@@ -1,4 +1,4 @@
-"""What a host tells of its sandboxes: counters, and log records that carry the ids. Configures no logging."""
+"""What a host reports of its sandboxes: counters, and log records that carry the ids. Configures no logging."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ logger = logging.getLogger("belljar")
 
 
 class Journal:
-    """Of one host. Every event is counted by its name, and logged with what it is about."""
+    """Counts every event of a host by its name, and logs it with what it is about."""
 
     def __init__(self, is_logged: bool = True) -> None:
         self.counters: Counter[str] = Counter()
         self._is_logged = is_logged
 
     def tell(self, event: str, sandbox_id: str | None = None, *, level: int = logging.INFO, **facts: Any) -> None:
-        """One event. `extra` of the record has `event`, `sandbox_id` and the facts, for those who want fields."""
+        """Count and log an event. `extra` of the log record has `event`, `sandbox_id` and the facts as fields."""
         self.counters[event] += 1
         self._log(event, sandbox_id, level, facts)
 
@@ -32,11 +32,11 @@ class Journal:
             logger.log(level, "%s", " ".join(words), extra=extra)
 
     def warn(self, event: str, sandbox_id: str | None, failure: Exception) -> None:
-        """Something that Belljar could not do, and that nobody waits for."""
+        """Count and log a failure of work in the background, which has no caller to raise it to."""
         self.tell(event, sandbox_id, level=logging.WARNING, why=str(failure))
 
     def ran(self, execution: Execution) -> None:
-        """One run, by how it ended. `execution_id` is the sandbox's id and the number of the run in it."""
+        """Count and log a run by how it ended. `execution_id` is the sandbox's id and the number of the run in it."""
         self.counters[f"runs_{execution.status}"] += 1
         if self._is_logged and logger.isEnabledFor(logging.INFO):
             facts = {
@@ -51,6 +51,6 @@ class Journal:
 
 
 def _word(value: object) -> str:
-    """A value that cannot look like another field or another line, whoever wrote it."""
+    """A value as one word: it is quoted where it could look like another field or another line."""
     text = str(value)
     return text if text.isprintable() and " " not in text and '"' not in text else json.dumps(text)

@@ -16,7 +16,10 @@ DISK_SHARE = 4  # one part of the sandbox's disk in so many
 
 
 class Overflow:
-    """Of one run. It is held outside until the run has ended, and within bounds, since the code decides how much."""
+    """The output of a run over its caps, held outside until the run has ended.
+
+    It has a bound, since the code decides how much there is.
+    """
 
     def __init__(self, disk_mb: int, budget: Budget) -> None:
         self._budget = budget

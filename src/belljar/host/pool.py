@@ -13,8 +13,8 @@ from belljar.engines.base import Engine, KernelProcess, Spec
 from belljar.engines.options import WarmStart
 from belljar.errors import SandboxError
 
-REFILLS = 2  # at the same time
-CHECK_S = 1.0  # what has died is replaced before somebody asks for it
+REFILLS = 2  # at once
+CHECK_S = 1.0  # a process that died is replaced before a sandbox needs it
 REFILL_AFTER_S = 0.05  # the sandbox that was taken has something to run now: let it
 
 
@@ -23,7 +23,7 @@ class WarmEngine(Engine, WarmStart, Protocol):
 
 
 class Pool:
-    """Keeps a few default sandboxes of one engine and environment ready."""
+    """Keeps a few default sandboxes of an engine and an environment ready."""
 
     def __init__(self, engine: WarmEngine, template: Spec, size: int) -> None:
         self.engine = engine
@@ -59,7 +59,7 @@ class Pool:
         return None
 
     async def start(self, spec: Spec) -> KernelProcess:
-        """A process that somebody waits for; those that nobody waits for come after it."""
+        """Start a process that a caller waits for. No refill begins before it is up."""
         self._awaited += 1
         try:
             return await self.engine.start(spec)
@@ -68,7 +68,7 @@ class Pool:
             asyncio.get_running_loop().call_later(REFILL_AFTER_S, self.refill)
 
     def refill(self) -> None:
-        """Make what is missing, a few at a time, in the background, and when nobody waits for a start."""
+        """Begin to start what is missing, a few at a time, in the background, unless a caller waits for a start."""
         if self._closed or self._awaited:
             return
         while len(self._refills) < REFILLS and len(self._ready) + self._coming < self.size:
@@ -110,7 +110,7 @@ class Pool:
             process = await self.engine.start_ahead(spec)
             self._ready.append(process)  # not in one line: there may be another queue by then
         except (SandboxError, OSError):
-            return  # a sandbox that somebody waits for will say why
+            return  # the next start that a caller waits for raises the reason
         finally:
             self._coming -= 1
         if len(self._ready) >= self.size and not self._awaited:

@@ -1,4 +1,4 @@
-"""The pools of one host: one for each engine and environment that sandboxes were made of."""
+"""The pools of a host: one for each engine and environment that sandboxes were made of."""
 
 from __future__ import annotations
 

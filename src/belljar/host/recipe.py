@@ -1,4 +1,4 @@
-"""Runs inside a sandbox, as the first cell of one that builds: a source is unpacked, and its own build backend called.
+"""Runs inside a sandbox, as the first cell of a build: it unpacks a source, and calls the build backend of that source.
 
 The host reads this file and sends it; it never imports it.
 """
@@ -24,7 +24,7 @@ def unpack(archive: str) -> list[str]:
             zipped.extractall(PLACE)
     else:
         with tarfile.open(archive) as packed:
-            packed.extractall(PLACE)  # it may harm nobody here
+            packed.extractall(PLACE)  # in this sandbox it can harm nothing else
     os.remove(archive)
     enter()
     if not os.path.exists("pyproject.toml") and not os.path.exists("setup.py"):

@@ -51,7 +51,7 @@ class Receiver(Protocol):
 
 
 class FailedImports:
-    """Why modules could not be installed, remembered for a while by all sandboxes of one host."""
+    """Why modules could not be installed, remembered for a while by all sandboxes of a host."""
 
     def __init__(self) -> None:
         self._reasons: dict[tuple[str, str, str], tuple[str, float]] = {}
@@ -193,7 +193,7 @@ class SandboxPackages:
         from belljar.packages.requirements import versions
 
         before, extend = self._sandbox.spec.environment, self._installer.extend
-        offline = lookup.silence() is not None  # what needs no index is to be had all the same
+        offline = lookup.silence() is not None  # packages that need no index can still be had
         seconds = max(1.0, until - time.monotonic())
         after = await asyncio.to_thread(extend, before, list(wanted.values()), seconds, offline)
         has = known_modules(after)

@@ -61,7 +61,7 @@ class Session:
         self._closed_because: str | None = None
         self._callers = 0
         self._turn = asyncio.Lock()
-        self._is_whole = True  # its Python was not left half way through a restore
+        self._is_whole = True  # no restore failed in its Python
         self._lost: str | None = None  # why the last kernel ended
         self._found: tuple[State, str] | None = None  # what the next Execution says of the state that it found
         self._without: str | None = None  # what a live fork does not have of its parent
@@ -177,7 +177,7 @@ class Session:
                 self._found = ("reset", "a fresh Python was started, as asked, but the files are lost")
 
     async def start_over(self) -> bool:
-        """Start a fresh Python in place of one that ended before any code ran in it. The caller holds the turn.
+        """Start a fresh Python when the last ended before any code ran in it. The caller holds the turn.
 
         Returns:
             False when the files are lost.
@@ -264,8 +264,8 @@ class Session:
         """Whether the files that it had are gone."""
         self.are_files_lost = are_lost
 
-    def note_half_way(self) -> None:
-        """Its Python was left half way through a restore, and counts for nothing."""
+    def note_broken_restore(self) -> None:
+        """A restore failed in its Python and left a part of the state there: the next use starts a fresh one."""
         self._is_whole = False
 
     def forked(self, record: SandboxRecord, spec: Spec, process: KernelProcess, without: str) -> Session:
@@ -278,8 +278,8 @@ class Session:
         """Its Python ended outside a run, for this reason."""
         self._lost = exit_reason
 
-    async def mind_unanswered(self) -> None:
-        """Have a Request that was given up answered, or stopped, before the next."""
+    async def finish_abandoned_request(self) -> None:
+        """Wait until the kernel has answered a Request that was given up, or stop it. The caller holds the turn."""
         try:
             await asyncio.wait_for(self.process.idle(), GRACE_S)
         except TimeoutError:

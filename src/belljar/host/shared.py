@@ -1,4 +1,4 @@
-"""What all sandboxes of one host share: bounds, memories and the log."""
+"""What all sandboxes of a host share: bounds, memories and the log."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ OpenSandbox = Callable[[Spec], AbstractAsyncContextManager[BuildSandbox]]  # a s
 
 
 class SourceBuilds:
-    """Makes wheels of what addresses name, for all sandboxes of one host, and remembers which is which."""
+    """Makes wheels of what addresses name, for all sandboxes of a host, and remembers which is which."""
 
     def __init__(self, settings: Settings, builder: Installer | None, open_sandbox: OpenSandbox) -> None:
         self._settings = settings
@@ -215,7 +215,7 @@ def _keep(home: Path, name: str, content: bytes, address: Address) -> str:
 
 
 def _forget_old(home: Path) -> None:
-    """Remove wheels that nobody asked for in a long time, and what a killed process left."""
+    """Remove wheels that were not asked for in a long time, and what a killed process left."""
     for place in [*home.glob(f"*/{FACTS}"), *home.glob(".new-*")]:
         try:
             if time.time() - place.stat().st_mtime > KEPT_S:

@@ -39,7 +39,7 @@ class CheckpointRecord:
     created: float
     count: int
     size: int
-    content: str  # a digest of what was saved, to know the same again
+    content: str  # a digest of what was saved, to see whether anything has changed
     skipped: dict[str, str] = field(default_factory=dict)
 
 
@@ -60,50 +60,50 @@ class RunRecord:
 
 
 class Store(Protocol):
-    """Keeps records. Several processes may have the same store open.
+    """Keeps the records of durable sandboxes, their checkpoints and their runs. Several processes may use it.
 
     Every method raises StoreFailed when it could not do what it says; nothing of it is done then, and another try may
     work.
     """
 
     def add_sandbox(self, record: SandboxRecord) -> None:
-        """A new one."""
+        """Add the record of a new sandbox."""
 
     def sandbox(self, id: str, owner: str | None = None) -> SandboxRecord | None:
         """The sandbox with this id, if it belongs to this owner; None stands for any owner."""
 
     def sandboxes(self, owner: str | None = None, closed: bool = False) -> list[SandboxRecord]:
-        """All of them, or those of one owner, the newest first; closed ones only when asked for.
+        """All sandboxes, or those of an owner, the newest first; closed ones only when asked for.
 
         A row that makes no sense is left out: it costs no other.
         """
 
     def claim(self, id: str, host: str, former: str | None) -> bool:
-        """Make it live on a host, unless another than the former one has it meanwhile, or it was closed."""
+        """Make a sandbox live on a host, unless it was closed, or another host than the former one has it meanwhile."""
 
     def update_sandbox(self, id: str, last_used: float, packages: tuple[str, ...]) -> None:
-        """What changes while it lives."""
+        """Write down what changes while a sandbox lives."""
 
     def release(self, host: str, reason: str | None = None, id: str | None = None) -> list[str]:
         """Make what a host has live fall asleep, all or one; the ids of those."""
 
     def close_sandbox(self, id: str, reason: str | None = None) -> None:
-        """End it for good: its checkpoints go, its row and its history stay for a while."""
+        """End a sandbox for good: its checkpoints go, its row and its history stay for a while."""
 
     def remove_sandbox(self, id: str) -> None:
-        """As if it had never been there: one that did not come to life."""
+        """Remove a sandbox that did not start, with all that is stored of it."""
 
     def add_checkpoint(self, record: CheckpointRecord, data: bytes, keep: int) -> None:
         """Add one, whole or not at all, and remove all but the newest so many."""
 
     def confirm_checkpoint(self, id: str, count: int) -> None:
-        """Nothing has changed since: it is the state after so many runs, too."""
+        """Note that a checkpoint is also the state after so many runs, since nothing has changed."""
 
     def checkpoints(self, sandbox_id: str) -> list[CheckpointRecord]:
         """Those of a sandbox, the newest first."""
 
     def read_checkpoint(self, record: CheckpointRecord) -> bytes:
-        """Its bytes, as they are: whoever uses them checks the signature.
+        """Its bytes, as they are. The caller checks the signature before it uses them.
 
         Raises:
             CheckpointRefused: when they are gone.

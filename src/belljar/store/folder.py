@@ -72,7 +72,7 @@ class CheckpointFolder:
                 self._path(sandbox_id, id).unlink()
 
     def prune(self, known: set[str]) -> None:
-        """Remove files of ours that no row names and nobody can be writing any more; what others put here stays."""
+        """Remove checkpoints that no row names and that are too old to be half-written. Other files stay."""
         for folder in _entries(self.root):
             if _ID.fullmatch(folder.name) and folder.is_dir(follow_symlinks=False):
                 for file in _entries(folder):

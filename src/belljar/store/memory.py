@@ -22,7 +22,7 @@ class MemoryStore:
         self._runs: dict[str, list[RunRecord]] = {}  # of each sandbox, the oldest first
 
     def add_sandbox(self, record: SandboxRecord) -> None:
-        """A new one."""
+        """Add the record of a new sandbox."""
         with self._lock:
             if record.id in self._sandboxes:
                 raise StoreFailed(f"the store refused a row: there is a sandbox {record.id} already")
@@ -34,13 +34,13 @@ class MemoryStore:
         return found if found is not None and owner in (None, found.owner) else None
 
     def sandboxes(self, owner: str | None = None, closed: bool = False) -> list[SandboxRecord]:
-        """All of them, or those of an owner, the newest first."""
+        """All sandboxes, or those of an owner, the newest first."""
         with self._lock:
             rows = [row for row in self._sandboxes.values() if owner in (None, row.owner)]
         return sorted((row for row in rows if closed or row.state != "closed"), key=lambda row: -row.created)
 
     def claim(self, id: str, host: str, former: str | None) -> bool:
-        """Compare and swap its host."""
+        """Compare and swap the host of a sandbox."""
         with self._lock:
             found = self._sandboxes.get(id)
             if found is None or found.host != former or found.state == "closed":
@@ -49,7 +49,7 @@ class MemoryStore:
             return True
 
     def update_sandbox(self, id: str, last_used: float, packages: tuple[str, ...]) -> None:
-        """What changes while it lives."""
+        """Write down what changes while a sandbox lives."""
         self._change(id, last_used=last_used, packages=packages)
 
     def release(self, host: str, reason: str | None = None, id: str | None = None) -> list[str]:
@@ -62,7 +62,7 @@ class MemoryStore:
         return released
 
     def close_sandbox(self, id: str, reason: str | None = None) -> None:
-        """End it for good."""
+        """End a sandbox for good."""
         with self._lock:
             self._forget_checkpoints(id)
             found = self._sandboxes.get(id)
@@ -70,7 +70,7 @@ class MemoryStore:
                 self._change(id, state="closed", host=None, reason=reason, last_used=self._now())
 
     def remove_sandbox(self, id: str) -> None:
-        """It never came to life."""
+        """Remove a sandbox that did not start."""
         with self._lock:
             self._forget_checkpoints(id)
             self._sandboxes.pop(id, None)
@@ -85,7 +85,7 @@ class MemoryStore:
                 del self._checkpoints[old.id]
 
     def confirm_checkpoint(self, id: str, count: int) -> None:
-        """It is the state after so many runs, too."""
+        """Note that a checkpoint is also the state after so many runs."""
         with self._lock:
             if id in self._checkpoints:
                 record, data = self._checkpoints[id]
@@ -126,7 +126,7 @@ class MemoryStore:
                     self.remove_sandbox(row.id)
 
     def close(self) -> None:
-        """Keep everything: another host may have it, too."""
+        """Keep everything: another host may use this store."""
 
     def _change(self, id: str, **changes: object) -> None:
         with self._lock:

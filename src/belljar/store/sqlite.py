@@ -40,7 +40,7 @@ class SqliteStore:
         self._identity: tuple[int, int] | None = None  # of the file that is open
 
     def add_sandbox(self, record: SandboxRecord) -> None:
-        """A new one."""
+        """Add the record of a new sandbox."""
         with self._writing() as db:
             _insert(db, "sandboxes", _row(record))
 
@@ -50,7 +50,7 @@ class SqliteStore:
         return _sandbox(rows[0]) if rows else None
 
     def sandboxes(self, owner: str | None = None, closed: bool = False) -> list[SandboxRecord]:
-        """All of them that make sense, or those of one owner, the newest first."""
+        """All sandboxes, or those of an owner, the newest first, without rows that make no sense."""
         rows = self._read(
             "SELECT * FROM sandboxes WHERE (?1 IS NULL OR owner = ?1) AND (?2 OR state != 'closed')"
             " ORDER BY created DESC", owner, closed,
@@ -64,7 +64,7 @@ class SqliteStore:
         return found
 
     def claim(self, id: str, host: str, former: str | None) -> bool:
-        """Compare and swap its host."""
+        """Compare and swap the host of a sandbox."""
         with self._writing() as db:
             done = db.execute(
                 "UPDATE sandboxes SET host = ?, state = 'live', reason = NULL"
@@ -74,7 +74,7 @@ class SqliteStore:
             return done.rowcount == 1
 
     def update_sandbox(self, id: str, last_used: float, packages: tuple[str, ...]) -> None:
-        """What changes while it lives."""
+        """Write down what changes while a sandbox lives."""
         with self._writing() as db:
             values = (last_used, json.dumps(packages), id)
             db.execute("UPDATE sandboxes SET last_used = ?, packages = ? WHERE id = ?", values)
@@ -88,7 +88,7 @@ class SqliteStore:
         return [row["id"] for row in rows]
 
     def close_sandbox(self, id: str, reason: str | None = None) -> None:
-        """End it for good."""
+        """End a sandbox for good."""
         with self._writing() as db:
             db.execute("DELETE FROM checkpoints WHERE sandbox_id = ?", (id,))
             db.execute(
@@ -98,7 +98,7 @@ class SqliteStore:
         self._bytes.delete(id)
 
     def remove_sandbox(self, id: str) -> None:
-        """It never came to life."""
+        """Remove a sandbox that did not start."""
         with self._writing() as db:
             db.execute("DELETE FROM sandboxes WHERE id = ?", (id,))
 
@@ -120,7 +120,7 @@ class SqliteStore:
             self._bytes.delete(record.sandbox_id, row["id"])
 
     def confirm_checkpoint(self, id: str, count: int) -> None:
-        """It is the state after so many runs, too."""
+        """Note that a checkpoint is also the state after so many runs."""
         with self._writing() as db:
             db.execute("UPDATE checkpoints SET count = ? WHERE id = ?", (count, id))
 
@@ -197,13 +197,15 @@ class SqliteStore:
             raise StoreFailed(_explained(self.path, failure)) from failure
 
     def _connection(self) -> sqlite3.Connection:
-        if self._open is not None and self._identity != _identity(self.path):  # what is written there, nobody will read
+        if self._open is not None and self._identity != _identity(
+            self.path
+        ):  # no process will read what is written there
             _abandoned.append(self._open)
             self._open = None
         if self._open is None:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # else SQLite would let others read it
-            # Autocommit: transactions are begun and ended here. One thread at a time uses it, not always the same.
+            # Autocommit: transactions are begun and ended here. Threads use it in turns, never two at once.
             db = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
             try:
                 db.row_factory = sqlite3.Row

@@ -32,7 +32,7 @@ class StoreThread:
         self._thread.start()
 
     async def call(self, act: Callable[[Store], T]) -> T:
-        """Do it there and wait for it here; it is done even when nobody waits any more.
+        """Do an act in the thread and wait for it here. When the wait is cancelled, the act is still done.
 
         Raises:
             StoreFailed: when the store could not.
@@ -45,7 +45,7 @@ class StoreThread:
         return self._jobs.qsize()
 
     def begin(self, act: Callable[[Store], T]) -> concurrent.futures.Future[T]:
-        """Do it there, after all that was begun before."""
+        """Do an act in the thread, after all acts that were begun before."""
         if self._closed:
             raise StoreFailed("the store was closed with its host")
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
@@ -62,7 +62,7 @@ class StoreThread:
     def _serve(self) -> None:
         while (job := self._jobs.get()) is not None:
             act, future = job
-            with contextlib.suppress(concurrent.futures.InvalidStateError):  # cancelled by whoever waited
+            with contextlib.suppress(concurrent.futures.InvalidStateError):  # the caller cancelled its wait
                 try:
                     future.set_result(act(self._store))
                 except BaseException as failure:
