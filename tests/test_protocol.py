@@ -52,8 +52,6 @@ def test_the_page_names_every_field_of_a_message_and_no_other(message: str):
     fields, answer = tables()[message]
     assert set(MESSAGES[message]) - named(fields) == set(), "the page lacks these fields"
     known = {*MESSAGES, *MESSAGES[message], *WORDS}
-    if message == "mount":  # whose other fields depend on the act
-        known |= {"path", "handle", "offset", "size"}
     assert named(fields) - known == set(), "the page has fields that the protocol lacks"
     if message != "done":
         assert set(protocol.DONE.get(message, ())) - named(answer) == set(), "the page lacks these in `done`"

@@ -21,7 +21,7 @@ _exit, _getpid = os._exit, os.getpid
 
 
 def prepare(workspace: str = WORKSPACE) -> Kernel:
-    """A kernel that has done what is the same in every sandbox. A zygote makes it before it forks."""
+    """A kernel that has done what every sandbox needs alike. A zygote makes it before it forks."""
     kernel = Kernel(workspace=workspace)
     sockets.explain(kernel.denials)
     kernel.watch(clients.patches())
@@ -32,7 +32,7 @@ def prepare(workspace: str = WORKSPACE) -> Kernel:
 def serve(fd: int, kernel: Kernel) -> NoReturn:
     """Answer Requests on a descriptor until it ends, then end the process.
 
-    `python -m belljar_kernel FD` does the same in a process of its own; a zygote calls this in a fork of itself.
+    `python -m belljar_kernel FD` does so in a process of its own; a zygote calls this in a fork of itself.
     """
     os.set_inheritable(fd, False)
     os.set_blocking(fd, True)
@@ -49,7 +49,7 @@ def serve(fd: int, kernel: Kernel) -> NoReturn:
             else:
                 kernel.handle(request, channel.send)
     except ConnectionError:
-        pass  # the host went away: nobody is left to tell
+        pass  # the host went away, and with it the reader of Events
     except BaseException as error:
         sys.__stderr__ and sys.__stderr__.write(f"belljar kernel: {type(error).__name__}: {error}\n")
         _exit(70)
@@ -63,7 +63,7 @@ def hello() -> dict[str, Any]:
 
 
 def _fork(request: dict[str, Any], channel: Channel, kernel: Kernel) -> Channel:
-    """Answer a `fork`; the channel of whoever returns from here, of which there are two."""
+    """Fork, and answer it. Parent and fork both return from here, each with its own channel."""
     from belljar_kernel import forking
 
     done: dict[str, Any] = {"type": "done", "id": request.get("id")}

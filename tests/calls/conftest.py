@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
@@ -58,6 +59,14 @@ class Caller:
 
     def answer(self, reply: Reply) -> None:
         self.wait(self.service.answer_call(LIBRARY, self.id, reply))
+
+    def between_runs(self, name: str, until: str) -> None:
+        """Write a file, and wait until code that a run left behind has made another."""
+        self.wait(self.service.write_file(LIBRARY, self.id, name, b""))
+        deadline = time.monotonic() + 30
+        while until not in [entry.path for entry in self.wait(self.service.list_files(LIBRARY, self.id))]:
+            assert time.monotonic() < deadline, f"{until} was never made"
+            time.sleep(0.01)
 
     def close(self) -> None:
         self.wait(self.service.close(LIBRARY, self.id))

@@ -6,6 +6,7 @@ import pytest
 from tests.calls.conftest import Caller
 
 from belljar.attacks import forgery, protocol
+from belljar.service.base import Reply
 
 PREPARE = {
     "native": "import os, struct, sys, time\n",
@@ -42,6 +43,19 @@ def test_a_forged_call_is_one_like_any_other_and_its_reply_is_for_nobody(caller:
     ran = caller.run(f"{PREPARE[caller.engine]}{SPEAK[caller.engine]}{code}")
     assert (ran.status, ran.value) == ("ok", 2), ran.error
     assert [row["status"] for row in ran.tool_calls] == ["ok", "ok"]
+
+
+def test_code_that_asks_without_end_and_reads_no_reply_loses_its_python(native: Caller):
+    code = "n = 0\nwhile True:\n    n += 1\n    event('call', call_id=900_000 + n, name='add', args={})\n    time.sleep(0.001)"
+    ran = native.run(
+        f"{PREPARE['native']}{SPEAK['native']}{code}",
+        lambda call: Reply(call["call_id"], "x" * 1_000_000),
+        timeout_s=60,
+    )
+    assert (ran.status, ran.state) == ("crashed", "reset"), ran.error
+    assert ran.error is not None
+    assert "wait to be read" in ran.error.value
+    assert native.run("call('add', {'numbers': [40, 2]})").value == 42
 
 
 def test_native_code_has_no_calls_of_another_engine(native: Caller):

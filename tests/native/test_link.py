@@ -1,4 +1,4 @@
-"""The link to a kernel that does not read: it holds up nobody, also when it has ended."""
+"""The link to a kernel that does not read: it does not hold up the host, also when it has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a kernel's end is told: from facts seen outside to a status, a sentence and the next step."""
+"""Says how a kernel ended: facts seen outside become a status, a sentence and the next step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TIMEOUT_EXIT, OUT_OF_MEMORY_EXIT, CANCELLED_EXIT, SIGNAL_BASE = 124, 137, 130, 1
 
 
 def explain(exit: Exit, limits: Limits) -> tuple[Status, ExecutionError, int]:
-    """Status, error and exit code of a run whose kernel ended without being told to."""
+    """Status, error and exit code of a run whose kernel ended although the host had not ended it."""
     if exit.out_of_memory:
         value = (
             f"the sandbox went over its memory limit of {limits.memory_mb} MB and was ended. "

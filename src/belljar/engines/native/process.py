@@ -129,7 +129,7 @@ class NativeProcess:
             await asyncio.wait((self.exit,), timeout=KILL_TIMEOUT_S)
 
     async def restart(self) -> bool:
-        """A fresh fork in the same walls and workspace; False when the keeper was gone, and the files with it."""
+        """A fresh fork in these walls and this workspace; False when the keeper was gone, and the files with it."""
         async with self._starting:
             await self.kill()
             self._drop_kernel()
@@ -185,7 +185,7 @@ class NativeProcess:
             await self.network.egress()
 
     async def close(self) -> None:
-        """End everything and leave nothing behind, even when nobody waits for it any more."""
+        """End everything and leave nothing behind, even when its caller has left."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)
@@ -284,7 +284,7 @@ class NativeProcess:
         return await self.network.egress()
 
     async def _refreshing(self) -> asyncio.Task[None]:
-        """Have the sandbox see what changed in mounted folders, now and every second while a run goes on."""
+        """Have the sandbox see what changed in mounted folders, now and every second of a run."""
         assert self.keeper is not None
         keeper = self.keeper
 
@@ -297,7 +297,7 @@ class NativeProcess:
         try:
             await keeper.refresh_mounts()
         except StartFailed:
-            if keeper.alive:  # else the kernel has ended with it, which is told in another way
+            if keeper.alive:  # else the kernel has ended with it, which the open Request reports
                 raise
         return asyncio.get_running_loop().create_task(refresh())
 
@@ -323,7 +323,7 @@ class NativeProcess:
         return await self._exit_facts()
 
     async def _exit_facts(self) -> Exit:
-        """How the kernel ended, from whoever knows it: the zygote for the status, the cgroup for the cause."""
+        """How the kernel ended, by what is seen outside: the zygote has the status, the cgroup the cause."""
         facts = await exit_facts(self.exit, self.kernel)
         kills = self.group.out_of_memory_kills() if self.group and self.group.joins else 0
         return replace(facts, out_of_memory=kills > self._oom_kills and facts.signal == signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The place in a sandbox that its kernels take, one after the other: one Request at a time, about code or files."""
+"""What stays of a sandbox while its kernels come and end: one kernel at a time, and one Request at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ E = TypeVar("E", bound=Exchange)
 
 
 class Seat(Generic[E]):
-    """What a `KernelProcess` does alike whatever its walls are, for engines whose inside answers for the files.
+    """The part of a `KernelProcess` that does not depend on its walls, for engines whose kernels answer about files.
+
+    A seat holds one kernel. Another kernel takes its place after a restart, or when files are asked for and none is up.
 
     An engine adds `bring_up`, `interrupt`, `kill`, `exit_facts`, `tear_down`, `sample` and `memory_bytes`.
     """
@@ -61,7 +63,7 @@ class Seat(Generic[E]):
         """Leave nothing behind, after the last kernel was killed."""
         raise NotImplementedError
 
-    async def known_of(self, request: dict[str, Any]) -> Event | None:
+    async def answer_without_kernel(self, request: dict[str, Any]) -> Event | None:
         """The answer to a Request about files that needs no kernel, while there is none."""
         del request
         return None
@@ -99,13 +101,13 @@ class Seat(Generic[E]):
             StartFailed: when it ended meanwhile, or did not answer in time and was ended.
         """
         async with self._turn:
-            await self._answered()
+            await self._until_idle()
             await self._configure()
 
     async def request(self, request: dict[str, Any], on_event: OnEvent) -> Event:
         """Send one Request and see it through."""
         async with self._turn:
-            await self._answered()
+            await self._until_idle()
             if not self.alive:
                 raise KernelExited(await self.exit_facts())
             return await self.exchange(request, on_event)
@@ -118,7 +120,7 @@ class Seat(Generic[E]):
     async def idle(self) -> None:
         """Return when no Request is open, and none waits for its turn."""
         async with self._turn:
-            await self._answered()
+            await self._until_idle()
 
     async def restart(self) -> bool:
         """A fresh kernel with the files of the last; False when they are lost.
@@ -136,7 +138,7 @@ class Seat(Generic[E]):
     async def provide(self, environment: Environment) -> None:
         """Have the kernel show another environment, now and after a restart."""
         async with self._turn:
-            await self._answered()
+            await self._until_idle()
             if self.is_up:
                 await self.show(environment)
             self.spec = replace(self.spec, environment=environment)
@@ -190,10 +192,10 @@ class Seat(Generic[E]):
     async def _ask(self, request: dict[str, Any]) -> Event:
         """About files: they can be asked for between the end of a kernel and the start of the next."""
         async with self._turn:
-            await self._answered()
+            await self._until_idle()
             async with self._starting:
                 if not self.is_up:
-                    if (known := await self.known_of(request)) is not None:
+                    if (known := await self.answer_without_kernel(request)) is not None:
                         return known
                     self._is_spare = True
                     await self._bring_up()
@@ -204,7 +206,7 @@ class Seat(Generic[E]):
                 await self.kill()
                 raise FileError("the sandbox did not answer about its files, and its Python was ended") from None
 
-    async def _answered(self) -> None:
+    async def _until_idle(self) -> None:
         if self.kernel is not None:
             await self.kernel.idle()
 

@@ -146,7 +146,8 @@ class _Fetch:
         except (Unreachable, SandboxError) as problem:
             self._fail("unreachable", str(problem))
         except TimeoutError:
-            self._fail("unreachable", f"{self.url[:300]} was left: nobody read the response for {STALLED_S} s")
+            late = f"the code read nothing of the response for {STALLED_S} s. Read it to its end, or close it"
+            self._fail("unreachable", f"{self.url[:300]} was given up: {late}")
         except Exception as error:
             self._fail("unreachable", f"{self.url[:300]} could not be fetched: {type(error).__name__}")
             raise

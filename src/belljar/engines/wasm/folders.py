@@ -1,6 +1,6 @@
 """Folders of this machine, looked at on behalf of a sandbox. Every path is walked by descriptor and through no link.
 
-Links are told to the inside, which follows them within itself. Only regular files are opened. All of it blocks.
+Links are reported to the inside, which follows them within itself. Only regular files are opened. All of it blocks.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class Folders:
                 raise StartFailed(f"{folder} cannot be shown to the sandbox: {failure.strerror}") from failure
 
     def again(self) -> Folders:
-        """The same folders, wherever they have been moved meanwhile, with nothing open in them."""
+        """These folders again, wherever they have been moved meanwhile, with nothing open in them."""
         copy = Folders(())
         copy._roots += [os.dup(root) for root in self._roots]
         return copy
 
     def answer(self, question: Question) -> tuple[Head, bytes]:
-        """Facts, and bytes if it asks for some; a failure is told by a word."""
+        """Facts, and bytes if it asks for some; a failure is a word."""
         try:
             match question.get("act"):
                 case "look":
@@ -98,7 +98,7 @@ class Folders:
             return _facts(facts, os.readlink(name, dir_fd=folder) if stat.S_ISLNK(facts.st_mode) else "")
 
     def _list(self, question: Question) -> Head:
-        """Begin a listing. Whoever began another one before does not go on with it."""
+        """Begin a listing. One that was begun before ends."""
         self._end_listing()
         with self._place(question) as (folder, name):
             opened = _opened(name, os.O_RDONLY | FOLDER, folder, stat.S_IFDIR)

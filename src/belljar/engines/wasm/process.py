@@ -76,7 +76,7 @@ class WasmProcess(Seat[PythonExchange]):
             self.kernel.send({"type": "interrupt"})
 
     async def kill(self) -> None:
-        """End Python, whatever it is doing. Its process goes on for a moment, to hand over the files."""
+        """End Python, whatever it is doing. Its process lives a moment longer, to hand over the files."""
         if self._runner is not None and self.closing is not None:  # nothing is left to hand them to
             await self._runner.kill()
         elif self._runner is not None and self.kernel is not None:
@@ -230,7 +230,7 @@ class WasmProcess(Seat[PythonExchange]):
         elif self.kernel is not None:
             self.kernel.take(data)
 
-    async def known_of(self, request: dict[str, Any]) -> Event | None:
+    async def answer_without_kernel(self, request: dict[str, Any]) -> Event | None:
         """All files, when that is what was asked for: no process is needed to list what the last one handed over."""
         if request["type"] != "file_list" or request["path"] or self.closing is not None:
             return None

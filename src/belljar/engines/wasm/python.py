@@ -1,4 +1,4 @@
-"""The exchange with a Python in WebAssembly, which may end while its process goes on."""
+"""The exchange with a Python in WebAssembly, which may end before its process does."""
 
 from __future__ import annotations
 
