@@ -133,7 +133,7 @@ async def answer(durability: Durability, request: dict[str, str]) -> dict[str, A
 
 def is_durability_open(here: LocalHost) -> bool:
     """Whether a host has opened its state folder."""
-    return here.service._opening is not None
+    return here.service._state.is_used
 
 
 def engine(here: LocalHost, name: str) -> Engine:

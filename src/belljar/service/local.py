@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from belljar.durable.transitions import Transitions
 from belljar.entry import Listing
-from belljar.errors import InvalidRequest, SandboxClosed, SandboxError, SandboxMissing
+from belljar.errors import InvalidRequest, SandboxMissing
 from belljar.events import Event
 from belljar.execution import Execution
 from belljar.host import inquiries
@@ -30,6 +30,7 @@ from belljar.service.base import (
     Variables,
 )
 from belljar.service.starts import Starts, check_policy_holds, restored
+from belljar.service.state_folder import StateFolder
 from belljar.store.base import SandboxRecord
 from belljar.validation import check_cursor, checked_requirements, plain_path
 
@@ -49,12 +50,9 @@ class LocalService:
 
     def __init__(self, host: Host, ledger: Callable[[], Ledger], has_store: Callable[[], bool]) -> None:
         self.host = host
-        self._make_ledger = ledger
-        self._has_store = has_store
-        self._is_closing = False
         self._transitions = Transitions()
-        self._opening: asyncio.Task[Durability] | None = None
-        self._starts = Starts(host, self._transitions, self.durability)
+        self._state = StateFolder(host, self._transitions, ledger, has_store)
+        self._starts = Starts(host, self._transitions, self._state.durability)
 
     async def create(self, owner: str, request: SandboxRequest) -> SandboxInfo:
         """Start a sandbox."""
@@ -69,7 +67,7 @@ class LocalService:
             found = _info(session)
         else:
             self.host.check_not_closed(owner, id)
-            record = await (await self._stored()).ledger.find(owner, id)
+            record = await (await self._state.stored()).ledger.find(owner, id)
             check_policy_holds(record.policy, self.host)
             found = _described(record)
         if env and found.durable:
@@ -80,7 +78,7 @@ class LocalService:
         """The sandboxes of an owner that are not closed, by id."""
         found = {}
         with contextlib.suppress(SandboxMissing):
-            records = await (await self._stored()).ledger.of_owner(owner)
+            records = await (await self._state.stored()).ledger.of_owner(owner)
             found = {record.id: _described(record) for record in records}
         found |= {session.id: _info(session) for session in self.host.sessions(owner)}
         rest = [found[each] for each in sorted(found) if after is None or each > after]
@@ -94,7 +92,7 @@ class LocalService:
                 session = self.host.session(owner, id)
                 if session is None and not self.host.was_closed(owner, id):
                     with contextlib.suppress(SandboxMissing):
-                        await (await self._stored()).ledger.close_asleep(owner, id)
+                        await (await self._state.stored()).ledger.close_asleep(owner, id)
         if session is not None:
             await self.host.close_session(session)
 
@@ -223,39 +221,23 @@ class LocalService:
         """What durable sandboxes need; opened when it is first asked for.
 
         Raises:
-            SandboxClosed: when this service is being closed.
-            SandboxError: when the state folder cannot be used; the next call tries again.
+            SandboxError: as StateFolder.durability() does.
         """
-        if self._is_closing:
-            raise _closing()
-        if self._is_unopened():
-            self._opening = asyncio.get_running_loop().create_task(self._open_durability())
-        opening, mine = self._opening, asyncio.current_task()
-        assert opening is not None
-        assert mine is not None
-        try:
-            return await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            if opening.cancelled() and not mine.cancelling():  # the end of the service gave it up, not the caller
-                raise _closing() from None
-            raise
+        return await self._state.durability()
 
     async def close_all(self) -> None:
         """End every sandbox of this service; what is durable sleeps."""
-        self._is_closing = True
         try:
-            if (opened := await self._opened()) is not None:
-                await opened.close()
+            await self._state.stop()
         finally:
             try:
                 await self.host.close()
             finally:
-                await self._let_go()
+                await self._state.close()
 
     def forget(self) -> None:
         """In a forked child: let go of what is the parent's."""
-        if (opened := self._ready()) is not None:
-            opened.ledger.forget()
+        self._state.forget()
 
     async def _session(self, owner: str, id: str) -> Session:
         """The live session of this owner's sandbox, woken when it sleeps. The caller marks it as in use at once.
@@ -270,7 +252,7 @@ class LocalService:
                 session = self.host.session(owner, id)
                 if session is None:
                     self.host.check_not_closed(owner, id)
-                    await self._stored()
+                    await self._state.stored()
                     session = await self._starts.wake(owner, id)
         return session
 
@@ -285,63 +267,6 @@ class LocalService:
         if session is None:
             await self.get(owner, id)  # which waits for one that is just waking
         return session or self.host.session(owner, id)
-
-    def _ready(self) -> Durability | None:
-        """What durable sandboxes need, when it is open."""
-        opening = self._opening
-        if opening is None or not opening.done() or opening.cancelled() or opening.exception() is not None:
-            return None
-        return opening.result()
-
-    def _is_unopened(self) -> bool:
-        """Whether the state folder is not open, and is not being opened."""
-        return self._opening is None or (self._opening.done() and self._ready() is None)
-
-    async def _let_go(self) -> None:
-        """Close the ledger; when it is still being opened, that is given up first, and closes it."""
-        if self._opening is not None:
-            self._opening.cancel()
-            await asyncio.wait((self._opening,))
-        if (opened := self._ready()) is not None:
-            await opened.ledger.close()
-
-    async def _stored(self) -> Durability:
-        """What durable sandboxes need, unless there cannot be any: then nothing is opened.
-
-        Raises:
-            SandboxMissing: when nothing was ever stored.
-            SandboxError: as `durability` does.
-        """
-        if self._is_unopened() and not await asyncio.to_thread(self._has_store):
-            from belljar.durable.ledger import missing
-
-            raise missing()
-        return await self.durability()
-
-    async def _opened(self) -> Durability | None:
-        if self._opening is None:
-            return None
-        try:
-            return await asyncio.shield(self._opening)
-        except SandboxError:
-            return None
-
-    async def _open_durability(self) -> Durability:
-        from belljar.durable.durability import Durability
-
-        ledger = self._make_ledger()
-        made = Durability(self.host, ledger, self._transitions)
-        try:
-            await made.open()
-        except BaseException:
-            await made.close()
-            await ledger.close()
-            raise
-        return made
-
-
-def _closing() -> SandboxClosed:
-    return SandboxClosed("the host is being closed, and starts or wakes no durable sandbox any more")
 
 
 def _info(session: Session) -> SandboxInfo:
