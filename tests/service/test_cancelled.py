@@ -131,3 +131,18 @@ def test_a_hibernation_that_is_cancelled_while_the_process_ends_leaves_it_asleep
         assert record.state == "asleep"
 
     here.background.wait(asyncio.wait_for(story(), 60))
+
+
+@pytest.mark.parametrize("state", ["live", "asleep"])
+def test_a_close_that_is_cancelled_while_it_is_written_forgets_the_environment(here: UnconfinedHost, state: str):
+    async def story() -> None:
+        request = SandboxRequest(engine=ENGINE, durable=True, env={"TOKEN": "secret"})
+        made = await here.service.create("ann", request)
+        if state == "asleep":
+            assert await here.service.hibernate("ann", made.id)
+        with slow_store("close_sandbox") as (reached, opened):
+            await cancelled(asyncio.ensure_future(here.service.close("ann", made.id)), reached, opened)
+        await until_idle(here)
+        assert not await probe.environments(here.service)
+
+    here.background.wait(asyncio.wait_for(story(), 60))

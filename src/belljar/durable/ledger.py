@@ -198,8 +198,12 @@ class Ledger:
 
     async def close_record(self, record: SandboxRecord, reason: str | None = None) -> None:
         """End a sandbox for good, as far as the store knows it."""
-        await self.store.call(lambda store: store.close_sandbox(record.id, reason))
-        self.environments.pop((record.owner, record.id), None)
+
+        def close(store: Store) -> None:
+            store.close_sandbox(record.id, reason)
+            self.environments.pop((record.owner, record.id), None)  # here, also when the wait is cancelled
+
+        await self.store.call(close)
 
     async def close_asleep(self, owner: str, id: str, reason: str | None = None) -> None:
         """End a sandbox for good that is not live here. One that is gone already is left alone.
@@ -214,9 +218,9 @@ class Ledger:
         def close(store: Store) -> None:
             with contextlib.suppress(SandboxMissing, SandboxClosed):
                 store.close_sandbox(self._claim(store, owner, id).id, reason)
+            self.environments.pop((owner, id), None)
 
         await self.store.call(close)
-        self.environments.pop((owner, id), None)
 
     def check_owned(self, found: SandboxRecord | None) -> None:
         """Refuse to save what another host has meanwhile, because the lock of this one or the store was removed.
