@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import math
+import reprlib
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -16,6 +17,10 @@ from belljar.errors import InvalidRequest
 T = TypeVar("T")
 
 SHOWN_CHARS = 100
+_BRIEF = reprlib.Repr()  # Python 3.11 takes no arguments here
+_BRIEF.maxlevel, _BRIEF.maxdict, _BRIEF.maxlist = 4, 4, 6
+_BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 2 * SHOWN_CHARS
+
 # Names that modules import for the type checker alone, and where those classes are.
 LATE = {"CheckpointReport": "belljar.state.checkpoint", "EngineHealth": "belljar.health"}
 NAMES = {
@@ -67,7 +72,7 @@ def _read(kind: Any, data: object, what: str, strict: bool) -> Any:
     if origin in (list, tuple, Sequence) and isinstance(data, list):
         return _read_list(origin, inner, data, what, strict)
     if origin in (dict, Mapping) and _has_names(data):
-        return {name: _read(inner[1], item, f"{what}[{name!r}]", strict) for name, item in data.items()}
+        return {name: _read(inner[1], item, f"{what}[{_shown(name)}]", strict) for name, item in data.items()}
     if kind is float and type(data) in (int, float) and _is_finite(cast(float, data)):
         return data
     if kind in (str, int, bool, types.NoneType) and type(data) is kind:
@@ -176,5 +181,5 @@ def _joined(kinds: Iterable[Any]) -> str:
 
 
 def _shown(data: object) -> str:
-    text = repr(data)
+    text = _BRIEF.repr(data)
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"

@@ -89,7 +89,7 @@ class Expiry:
         trying = self._start(self._try(session, "it was put to sleep to make room for another"))
         await asyncio.wait((trying,), timeout=SLOW_S)
         self._leaving.discard(session.id)
-        if not trying.done() or not trying.result():
+        if not trying.done() or trying.result() is None:
             self._stubborn[session.id] = self._host.now()
         self.make_room()
         await trying
@@ -100,7 +100,10 @@ class Expiry:
         while True:
             await self._host.sleep(pause)
             for session, saver in self._durable():
-                await self._look_after(session, saver)
+                try:
+                    await self._look_after(session, saver)
+                except Exception as failure:  # whatever one sandbox does, the others are looked after
+                    self._host.journal.warn("expiry_failed", session.id, failure)
 
     async def _look_after(self, session: Session, saver: Autosaver) -> None:
         idle_s = self._settings.idle_s
@@ -113,13 +116,14 @@ class Expiry:
             # One that takes long to save does not keep others from sleeping.
             self._start(self._try(session, f"it was put to sleep after {idle_s:,} s without use"))
 
-    async def _try(self, session: Session, reason: str) -> bool:
+    async def _try(self, session: Session, reason: str) -> bool | None:
+        """Put a sandbox to sleep. False when it is in use, None when it could not be saved."""
         self._trying.add(session.id)
         try:
             return await self.hibernate(session, reason)
         except SandboxError as failure:
             self._host.journal.warn("expiry_failed", session.id, failure)
-            return False
+            return None
         finally:
             self._trying.discard(session.id)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from belljar.durable.lock import GoneHost, pid_of
-from belljar.errors import SandboxClosed, SandboxMissing, SandboxTaken
+from belljar.errors import SandboxClosed, SandboxMissing, SandboxTaken, StoreFailed
 from belljar.host.journal import Journal
 from belljar.settings import Settings
 from belljar.state.keys import known_keys, own_key
@@ -126,6 +126,10 @@ class Ledger:
         with self._forgetting(owner, id):
             return await self.store.call(look)
 
+    async def has(self, owner: str, id: str) -> bool:
+        """Whether an owner has, or had, a durable sandbox of this id."""
+        return await self.store.call(lambda store: store.sandbox(id, owner) is not None)
+
     async def of_owner(self, owner: str) -> list[SandboxRecord]:
         """The records of an owner's sandboxes that are not closed."""
         return await self.store.call(lambda store: [truly(each, self.locks.is_held) for each in store.sandboxes(owner)])
@@ -144,10 +148,17 @@ class Ledger:
 
         def write(store: Store) -> SandboxRecord | None:
             there = store.sandbox(live.id)
+            if there is None:
+                try:
+                    store.add_sandbox(live)
+                except StoreFailed:
+                    if (there := store.sandbox(live.id)) is None:  # else another host was faster
+                        raise
             if there is not None and there.owner == live.owner:
                 return None
             fresh = live if there is None else replace(live, id=str(uuid.uuid4()))
-            store.add_sandbox(fresh)
+            if fresh is not live:
+                store.add_sandbox(fresh)
             written.append(fresh.id)
             return fresh
 

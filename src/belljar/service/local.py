@@ -32,7 +32,7 @@ from belljar.service.base import (
 from belljar.service.starts import Starts, check_policy_holds, restored
 from belljar.service.state_folder import StateFolder
 from belljar.store.base import SandboxRecord
-from belljar.validation import check_cursor, checked_requirements, plain_path
+from belljar.validation import check_cursor, check_environment, checked_requirements, plain_path
 
 if TYPE_CHECKING:  # few hosts have durable sandboxes: the others do not wait for these imports
     from belljar.durable.durability import Durability
@@ -52,7 +52,7 @@ class LocalService:
         self.host = host
         self._transitions = Transitions()
         self._state = StateFolder(host, self._transitions, ledger, has_store)
-        self._starts = Starts(host, self._transitions, self._state.durability)
+        self._starts = Starts(host, self._transitions, self._state)
 
     async def create(self, owner: str, request: SandboxRequest) -> SandboxInfo:
         """Start a sandbox."""
@@ -70,8 +70,8 @@ class LocalService:
             record = await (await self._state.stored()).ledger.find(owner, id)
             check_policy_holds(record.policy, self.host)
             found = _described(record)
-        if env and found.durable:
-            (await self.durability()).ledger.environments[owner, id] = env
+        if (given := check_environment(env)) and found.durable:
+            (await self.durability()).ledger.environments[owner, id] = given
         return found
 
     async def list(self, owner: str, after: str | None = None, limit: int = MOST_LISTED) -> Infos:
@@ -90,7 +90,7 @@ class LocalService:
         if session is None:
             async with self._transitions.of(owner, id):  # it may be starting, and is live then
                 session = self.host.session(owner, id)
-                if session is None and not self.host.was_closed(owner, id):
+                if session is None and (self._state.opened or not self.host.was_closed(owner, id)):
                     with contextlib.suppress(SandboxMissing):
                         await (await self._state.stored()).ledger.close_asleep(owner, id)
         if session is not None:
@@ -130,6 +130,8 @@ class LocalService:
                 if not running.done():
                     running.cancel()
                     await asyncio.wait((running,))
+                if not running.cancelled():
+                    running.exception()  # its caller may have left before it heard of it
 
     async def answer_call(self, owner: str, id: str, reply: Reply) -> None:
         """Answer a `call` event of the run that is on."""

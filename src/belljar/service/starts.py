@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,18 +17,13 @@ from belljar.host.session import Session
 from belljar.limits import BOUNDS, Limits
 from belljar.policy import Policy
 from belljar.service.base import LIBRARY, SandboxRequest
+from belljar.service.state_folder import StateFolder
 from belljar.store.base import SandboxRecord
-from belljar.validation import (
-    checked_policy,
-    checked_requirements,
-)
+from belljar.validation import check_name, checked_policy, checked_requirements
 
 if TYPE_CHECKING:  # few hosts have durable sandboxes: the others do not wait for these imports
     from belljar.durable.autosave import Autosaver
-    from belljar.durable.durability import Durability
     from belljar.state.checkpoint import CheckpointReport
-
-Open = Callable[[], Awaitable["Durability"]]
 
 
 @dataclass(frozen=True)
@@ -37,7 +32,7 @@ class Starts:
 
     host: Host
     transitions: Transitions
-    durability: Open
+    state: StateFolder
 
     async def create(self, owner: str, request: SandboxRequest) -> tuple[Session, bool]:
         """Start a new sandbox with its first files; returns False with one that was there already.
@@ -54,9 +49,11 @@ class Starts:
                 return there, False
             self.host.check_not_closed(owner, record.id)
             if not request.durable:
+                if request.id is not None and await self._is_stored(owner, record.id):
+                    return await self.wake(owner, record.id), False
                 return await self._made(record, record.packages, None, env, request), True
 
-            durability = await self.durability()
+            durability = await self.state.durability()
 
             async def make(record: SandboxRecord, packages: Sequence[str], saver: Autosaver) -> Session:
                 durability.ledger.environments[owner, record.id] = env
@@ -75,7 +72,7 @@ class Starts:
             SandboxError: when it cannot be woken; it sleeps on.
         """
 
-        durability = await self.durability()
+        durability = await self.state.durability()
         environments = durability.ledger.environments
 
         async def make(record: SandboxRecord, packages: Sequence[str], saver: Autosaver) -> Session:
@@ -86,9 +83,15 @@ class Starts:
 
         return await durability.wake(owner, id, make)
 
+    async def _is_stored(self, owner: str, id: str) -> bool:
+        """Whether a durable sandbox of this owner has this id, as far as the state folder is open."""
+        opened = self.state.opened
+        return opened is not None and await opened.ledger.has(owner, id)
+
     async def _record(self, owner: str, request: SandboxRequest) -> SandboxRecord:
         """What the sandbox is to be, once every part of the request was checked."""
         settings = self.host.settings
+        check_name("owner", owner)
         policy = checked_policy(request.policy or Policy(), settings)
         packages = checked_requirements(request.packages, settings)
         engine = await self.host.registry.choose(AUTO if request.engine is None else request.engine)

@@ -33,6 +33,11 @@ class StateFolder:
         """Whether it was ever opened, or tried to."""
         return self._opening is not None
 
+    @property
+    def opened(self) -> Durability | None:
+        """What durable sandboxes need, when it is open."""
+        return None if self._is_closing else self._opened()
+
     async def durability(self) -> Durability:
         """What durable sandboxes need; opened when it is first asked for.
 

@@ -169,7 +169,10 @@ class SqliteStore:
 
     def _read(self, statement: str, *values: object) -> list[dict[str, Any]]:
         with self._translated():
-            return [dict(row) for row in self._connection().execute(statement, values)]
+            try:
+                return [dict(row) for row in self._connection().execute(statement, values)]
+            except UnicodeEncodeError:  # half of a surrogate pair, which no stored text has
+                return []
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
