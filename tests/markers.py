@@ -37,7 +37,8 @@ WALLESS = "unconfined"  # whose fixtures have the names of others, and start not
 # What `make test` leaves to `make test-long`, as it takes long and little that others do not touch would break it.
 LONG = {
     *("api/test_sources.py", "cli/test_packages.py", "reliability/test_many.py", "reliability/test_soak.py"),
-    *("security/test_packages.py", "security/test_wasm_bare.py", "state/test_engines.py"),
+    *("durability/test_hostile.py", "packages/test_layers.py", "security/test_packages.py"),
+    *("security/test_wasm_bare.py", "state/test_engines.py"),
 }
 # Fixtures that start an engine, or that need what `make setup` prepares for one.
 FIXTURES: dict[str, tuple[str, ...]] = {

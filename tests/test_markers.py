@@ -35,7 +35,7 @@ class Stated:
         (Stated("cli/test_doctor.py", auto="wasm"), set()),
         (Stated("service/test_owners.py", "kind", kind="native"), {"engine", "native"}),
         (Stated("service/test_owners.py", "kind", kind="unconfined"), set()),
-        (Stated("packages/test_layers.py", "apart", installer="wasm"), {"engine", "wasm"}),
+        (Stated("packages/test_layers.py", "apart", installer="wasm"), {"engine", "long", "wasm"}),
         (Stated("api/test_run.py", "sandbox"), {"engine", "native"}),
         (Stated("api/test_files.py", engine="wasm"), {"engine", "wasm"}),
         (Stated("state/test_engines.py", before="native", after="wasm"), {"engine", "long", "native", "wasm"}),

@@ -100,7 +100,7 @@ CASES: list[Case] = [
     ),
     case(
         "a timeout out of range is refused",
-        *(run("1", INVALID, timeout=bad) for bad in (0, 0.5, 301, -1, float("nan"), float("inf"), "5", True)),
+        *(run("1", INVALID, timeout=bad) for bad in (0, 0.04, 301, -1, float("nan"), float("inf"), "5", True)),
     ),
     case("a fraction of a second may be part of a timeout", run("1", ok(text="1", value=1), timeout=1.5)),
     case(
