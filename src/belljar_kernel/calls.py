@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     Send = Callable[[str, dict[str, Any]], None]
 
 LONGEST_WAIT_S = 3600.0
+LONGEST_READ_S = 1.0  # a signal handler may have called meanwhile, and taken the reply that is waited for
 STUCK_S = 1.0
 NO_RUN = "a call out of the sandbox can only be made while a run is on"
 ENDED = "the run that made this call has ended"
+TAKING = "a call cannot be made by a signal handler or a finalizer while its thread takes replies; try it again later"
 FORKED = "only the process that runs the code can make calls out of the sandbox, not one that it forked"
 _getpid, _monotonic = os.getpid, time.monotonic
 
@@ -46,7 +48,8 @@ class Calls:
         self._is_open = False
         self._is_used = False  # a call was made, or waited for, since the run began
         self._pid = _getpid()
-        self._reading = allocate_lock()  # held by the one who reads the post
+        self._reading = RLock()  # held by the thread that reads the post; its signal handlers may call, and read, too
+        self._is_taking = False  # the reader is between two states of the post
         self._bells: set[Any] = set()  # of all who wait while another reads
         self._is_read_for_coroutines = False
 
@@ -59,8 +62,9 @@ class Calls:
         """A run begins. Locks are new, in case the code of the last run broke out of a wait half way."""
         self._pid = _getpid()
         if self._is_used:
-            self.lock, self._reading, self._bells = RLock(), allocate_lock(), set()
+            self.lock, self._reading, self._bells = RLock(), RLock(), set()
         self._is_open, self._is_used, self._is_read_for_coroutines = True, False, False
+        self._is_taking = False
 
     def close(self) -> None:
         """The run ends, and with it every wait for a reply of its own. Threads that it left have stopped reading."""
@@ -108,7 +112,11 @@ class Calls:
     def deliver(self) -> bool:
         """Hand out the replies that have come; whether there were any."""
         with self.interrupts:  # a reply that was taken is not lost
-            replies = self._post.take() if self._post is not None else []
+            self._is_taking = True
+            try:
+                replies = self._post.take() if self._post is not None else []
+            finally:
+                self._is_taking = False
             for reply in replies:
                 pending = self._pending.pop(reply.get("call_id", 0), None)
                 error = reply.get("error")
@@ -121,6 +129,7 @@ class Calls:
 
         Raises:
             TimeoutError: when that takes longer.
+            RuntimeError: in a forked process, or when this thread was interrupted while it took replies.
         """
         if _getpid() != self._pid:
             raise RuntimeError(FORKED)
@@ -138,7 +147,9 @@ class Calls:
                     reading = self._reading  # the next run has another, and this reader may outlast its own
                     if reading.acquire(False):
                         try:
-                            self._read(is_over, min(left, LONGEST_WAIT_S))
+                            if self._is_taking:
+                                raise RuntimeError(TAKING)
+                            self._read(is_over, min(left, LONGEST_READ_S))
                         finally:
                             reading.release()
                             self._ring()

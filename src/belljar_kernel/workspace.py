@@ -37,6 +37,7 @@ def answer(workspace: str, request: dict[str, Any]) -> dict[str, Any]:
     if act is None:
         raise ValueError(f"unknown request {request['type']!r:.100}")
     try:
+        _check_names(request)
         root = _open(workspace, _FOLDER)
         try:
             return act(root, request)
@@ -48,6 +49,14 @@ def answer(workspace: str, request: dict[str, Any]) -> dict[str, Any]:
         return {"failure": _WORDS.get(error.errno or 0, "unknown"), "detail": error.strerror or type(error).__name__}
     except Exception as error:  # the code may have taken away what this needs; then no act may seem done
         return {"failure": "unknown", "detail": type(error).__name__}
+
+
+def _check_names(request: dict[str, Any]) -> None:
+    """Refuse a path that is not made of names alone. The root of the workspace has none, and can only be listed."""
+    if request["type"] == "file_list" and not request["path"]:
+        return
+    if any(part in ("", ".", "..") for part in request["path"].split("/")):
+        raise _Refused("through")
 
 
 def _write_file(root: int, request: dict[str, Any]) -> dict[str, Any]:
@@ -146,8 +155,8 @@ def _walk(folder: int, prefix: str, entries: list[Any], most: int, levels: int) 
                 entries.append([prefix + name, kind, facts.st_size, facts.st_mtime])
                 if kind == "directory" and levels:
                     _walk(_open(name, _FOLDER, dir_fd=folder), f"{prefix}{name}/", entries, most, levels - 1)
-            except (FileNotFoundError, NotADirectoryError):
-                continue
+            except (FileNotFoundError, NotADirectoryError, PermissionError):
+                continue  # a folder that may not be read is listed without its content
     finally:
         _close(folder)
 

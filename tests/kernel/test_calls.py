@@ -50,6 +50,20 @@ def test_a_call_is_an_event_and_its_reply_is_the_value(process):
     assert process.finish().done["value"] == [{"sum": [3]}, None]
 
 
+def test_a_signal_handler_may_call_while_its_thread_waits_for_another_reply(process):
+    code = (
+        "import signal\nheard = []\n"
+        "signal.signal(signal.SIGALRM, lambda *_: heard.append(call('inner')))\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.2)\n[call('outer'), *heard]"
+    )
+    run = began(process, code)
+    outer, inner = asked(process, run), asked(process, run)
+    assert (outer["name"], inner["name"]) == ("outer", "inner")
+    reply(process, outer, 1)  # the handler takes it for the call that it interrupted
+    reply(process, inner, 2)
+    assert process.finish().done["value"] == [1, 2]
+
+
 def test_an_error_is_raised_with_its_name_and_its_text(process):
     code = "from belljar_kernel.pending import CallFailed\ntry: call('f')\nexcept CallFailed as e: said = e.name, e.text, str(e)\nsaid"
     call = asked(process, began(process, code))

@@ -146,11 +146,12 @@ def test_a_link_within_the_workspace_is_followed_to_read_and_replaced_by_a_write
 
 def test_only_regular_files_of_a_bounded_size_are_read(files: KernelWorkspace, workspace: Path):
     os.mkfifo(workspace / "pipe")
+    (workspace / "folder").mkdir()
     wait(files.write("file", b"12345"))
     with pytest.raises(PathRefused, match="not a regular file"):
         wait(content(files, "pipe"))
     with pytest.raises(PathRefused, match="is a folder"):
-        wait(content(files, "."))
+        wait(content(files, "folder"))
     with pytest.raises(FileTooLarge):
         wait(content(files, "file", 4))
     with pytest.raises(FileMissing):
@@ -180,6 +181,36 @@ def test_no_act_seems_done_when_the_code_broke_what_it_needs(files: KernelWorksp
         with pytest.raises(FileError, match="TypeError"):
             wait(files.delete("folder"))
     wait(files.delete("folder"))
+
+
+@pytest.mark.parametrize("path", ["", ".", "..", "../outside", "a/../b", "a//b", "a/", "/a", "a/.", "a/.."])
+def test_a_path_that_is_not_made_of_names_alone_is_refused_by_every_act(
+    files: KernelWorkspace, workspace: Path, path: str
+):
+    wait(files.write("a/b", b"kept"))
+    (workspace.parent / "outside").write_bytes(b"kept")
+    acts = [files.write(path, b"x"), content(files, path), files.delete(path)]
+    for act in [*acts, files.list(path, 9)] if path else acts:
+        with pytest.raises(PathRefused, match="leads out"):
+            wait(act)
+    assert wait(content(files, "a/b")) == b"kept"
+    assert (workspace.parent / "outside").read_bytes() == b"kept"
+
+
+def test_a_folder_without_permission_is_listed_and_does_not_spoil_the_rest(
+    files: KernelWorkspace, workspace: Path, monkeypatch: pytest.MonkeyPatch
+):
+    wait(files.write("closed/file", b""))
+    wait(files.write("open/file", b""))
+    inode = (workspace / "closed").stat().st_ino
+
+    def listed(folder: int) -> list[str]:
+        if os.fstat(folder).st_ino == inode:  # the superuser may read every folder
+            raise PermissionError(13, "Permission denied")
+        return os.listdir(folder)
+
+    monkeypatch.setattr("belljar_kernel.workspace._listdir", listed)
+    assert [each.path for each in wait(files.list("", 9))] == ["closed", "open", "open/file"]
 
 
 def test_an_unknown_act_on_files_is_an_error(guest: InProcess):

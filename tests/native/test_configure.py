@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 from tests.native import lab
 
-from belljar import StartFailed
+from belljar import FileError, Limits, StartFailed
 from belljar.engines import setup
-from belljar.engines.base import Exit, Spec
+from belljar.engines.base import Event, Exit, Spec, ignore
 from belljar.engines.native.process import NativeProcess
+from belljar.engines.transport import seat as seats
+from belljar.engines.transport.exchange import Exchange
 from belljar.engines.transport.link import Link
 from belljar.engines.transport.seat import Seat
 from belljar.packages.environment import Environment, default_python
@@ -64,6 +66,58 @@ def test_a_start_ends_a_kernel_that_does_not_take_its_configuration(
     seat = asyncio.run(asyncio.wait_for(attempt(), 30))
     assert seat.ends == 1
     assert seat.is_torn_down is (act is Stuck.start)
+
+
+@pytest.mark.parametrize("error", [{"name": "ValueError", "value": "no such variable"}, "no such variable"])
+def test_a_configuration_that_fails_is_a_failed_start_with_its_text(error: object):
+    kills: list[bool] = []
+
+    async def answered() -> Event:
+        return {"type": "done", "id": 1, "error": error}
+
+    async def kill() -> None:
+        kills.append(True)
+
+    with pytest.raises(StartFailed, match="no such variable"):
+        asyncio.run(setup.see_configured(answered(), kill, Limits()))
+    assert kills == [True]
+
+
+@pytest.mark.parametrize("next_act", ["file", "configure", "provide"])
+def test_what_follows_a_file_act_whose_caller_left_ends_a_kernel_that_does_not_answer(
+    next_act: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(seats, "ASK_TIMEOUT_S", LIMIT_S)
+
+    async def attempt() -> None:
+        seat = Stuck(Spec("stuck", Environment(default_python())), {})
+        await seat.bring_up()
+        left = asyncio.create_task(seat.workspace.delete("file"))
+        await asyncio.sleep(LIMIT_S / 10)
+        left.cancel()
+        await asyncio.wait((left,))
+        if next_act == "file":
+            with pytest.raises(FileError, match="did not answer"):
+                await seat.workspace.delete("file")
+        elif next_act == "configure":
+            with pytest.raises(StartFailed):
+                await seat.configure()
+        else:
+            await seat.provide(seat.spec.environment)
+        assert seat.ends == 1
+
+    asyncio.run(asyncio.wait_for(attempt(), 30))
+
+
+def test_a_request_that_cannot_be_sent_is_not_open():
+    async def attempt() -> None:
+        exchange = Exchange()
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            exchange.ask({"type": "run", "code": float("nan")}, ignore)
+        await exchange.idle()
+        assert exchange.open_id == 0
+
+    asyncio.run(asyncio.wait_for(attempt(), 30))
 
 
 def test_a_native_kernel_that_does_not_take_another_configuration_is_ended(

@@ -119,3 +119,11 @@ def test_nothing_counts_before_the_marker():
         assert [restore["path"] for restore in leaving.files.result() or []] == ["x"]
 
     asyncio.run(leave())
+
+
+@pytest.mark.parametrize(
+    ("size", "modified"), [(1 << 63, 0), (1, 1e400), (1, float("nan")), (1, "1"), (1, None), (1, True), (True, 0)]
+)
+def test_a_row_with_a_size_or_a_time_that_cannot_be_is_a_file_error(size: Any, modified: Any):
+    with pytest.raises(FileError, match="makes no sense"):
+        asyncio.run(workspace({"entries": [["x", "file", size, modified]]}).list("", 9))

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import struct
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -154,6 +155,21 @@ async def test_a_body_comes_no_faster_than_it_is_passed_on_however_small_its_pie
     assert len(world.process.replies) == before
     with pytest.raises(BrokenProtocol, match="before the last one"):
         world.call("write", **piece)
+
+
+@pytest.mark.anyio
+async def test_no_body_is_kept_for_a_request_that_has_failed(world: World):
+    fetch = world.open(length=-1)
+    assert (await world.reply(fetch))["error"]["name"] == "refused"
+    data = base64.b64encode(bytes(FETCH_PIECE_BYTES)).decode()
+    tracemalloc.start()
+    try:
+        for _ in range(100):
+            reply = await world.reply(world.call("write", fetch=fetch, data=data, last=False))
+            assert reply["value"] == {"more": False}
+        assert tracemalloc.get_traced_memory()[0] < 20 * FETCH_PIECE_BYTES
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.anyio

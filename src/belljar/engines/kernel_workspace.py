@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import math
 import reprlib
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,6 +19,7 @@ from belljar_kernel.protocol import FILE_PIECE_BYTES, PATH_CHARS
 
 KINDS = ("file", "directory", "symlink", "other")
 BAD_PARTS = ("", ".", "..")
+LARGEST_SIZE = (1 << 63) - 1  # that a file system can have
 
 Ask = Callable[[dict[str, Any]], Awaitable[Event]]
 
@@ -120,8 +122,10 @@ def _entry(path: str, kind: Any, size: int, modified: float) -> Entry:
         or not all(part not in BAD_PARTS for part in path.split("/"))
     ):
         raise ValueError(path)
-    if kind not in KINDS or type(size) is not int or size < 0 or isinstance(modified, bool):
+    if kind not in KINDS or type(size) is not int or not 0 <= size <= LARGEST_SIZE:
         raise ValueError(kind)
+    if type(modified) not in (int, float) or not math.isfinite(modified):
+        raise ValueError(modified)
     return Entry(path, kind, size, float(modified))
 
 

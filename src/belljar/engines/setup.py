@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import reprlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from belljar.engines import exits
-from belljar.engines.base import KernelExited, Spec
+from belljar.engines.base import Event, KernelExited, Spec
 from belljar.errors import StartFailed
 from belljar.limits import Limits
 from belljar_kernel.protocol import HOME, RESULTS_BYTES, TMP
@@ -34,15 +35,15 @@ def configuration(spec: Spec, variables: Mapping[str, str], rehearsals: int = 0)
     }
 
 
-async def see_configured(answer: Awaitable[object], kill: Callable[[], Awaitable[None]], limits: Limits) -> None:
+async def see_configured(answer: Awaitable[Event], kill: Callable[[], Awaitable[None]], limits: Limits) -> None:
     """Wait until a kernel has answered `configure`. One that takes too long is ended with `kill`.
 
     Raises:
-        StartFailed: when it took too long, or ended first.
+        StartFailed: when it took too long, failed, or ended first.
     """
     try:
         async with asyncio.timeout(CONFIGURE_TIMEOUT_S):
-            await answer
+            done = await answer
     except TimeoutError:
         await kill()
         raise StartFailed(
@@ -51,3 +52,8 @@ async def see_configured(answer: Awaitable[object], kill: Callable[[], Awaitable
         ) from None
     except KernelExited as ended:
         raise exits.in_set_up(ended.exit, limits) from None
+    if (error := done.get("error")) is not None:
+        await kill()
+        said = error.get("value") if isinstance(error, dict) else error
+        text = said[:500] if isinstance(said, str) else reprlib.repr(said)
+        raise StartFailed(f"the sandbox's Python did not take its configuration: {text}. Make a new sandbox")

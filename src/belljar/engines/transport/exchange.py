@@ -70,14 +70,19 @@ class Exchange:
         return done
 
     def ask(self, request: dict[str, Any], on_event: OnEvent) -> asyncio.Future[Event | None]:
-        """Send a Request; the future has its final Event, and may be cancelled without harm to the answer."""
+        """Send a Request; the future has its final Event, and may be cancelled without harm to the answer.
+
+        Raises:
+            ValueError, TypeError: when the Request is not plain JSON data; then none is open.
+        """
+        frame = encode({**request, "id": self._requests + 1})
         self.prepare()
         self._requests += 1
         self.open_id, self._open_kind, self.on_event = self._requests, request["type"], on_event
         self.done, self._waiter = self.loop.create_future(), self.loop.create_future()
         if self.ended.done():
             self._answer(None)
-        self.write(encode({**request, "id": self._requests}))
+        self.write(frame)
         return self._waiter
 
     def send(self, message: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from belljar.packages.environment import Environment
 
 START_TIMEOUT_S = 60.0
 ASK_TIMEOUT_S = 8.0  # of a Request about files or packages
+UNANSWERED = "the sandbox did not answer about its files, and its Python was ended; restart it, or make a new one"
 
 E = TypeVar("E", bound=Exchange)
 
@@ -101,7 +102,7 @@ class Seat(Generic[E]):
             StartFailed: when it ended meanwhile, or did not answer in time and was ended.
         """
         async with self._turn:
-            await self._until_idle()
+            await self._end_unanswered()
             await self._configure()
 
     async def request(self, request: dict[str, Any], on_event: OnEvent) -> Event:
@@ -138,7 +139,7 @@ class Seat(Generic[E]):
     async def provide(self, environment: Environment) -> None:
         """Have the kernel show another environment, now and after a restart."""
         async with self._turn:
-            await self._until_idle()
+            await self._end_unanswered()
             if self.is_up:
                 await self.show(environment)
             self.spec = replace(self.spec, environment=environment)
@@ -192,7 +193,8 @@ class Seat(Generic[E]):
     async def _ask(self, request: dict[str, Any]) -> Event:
         """About files: they can be asked for between the end of a kernel and the start of the next."""
         async with self._turn:
-            await self._until_idle()
+            if not await self._end_unanswered():
+                raise FileError(UNANSWERED)
             async with self._starting:
                 if not self.is_up:
                     if (known := await self.answer_without_kernel(request)) is not None:
@@ -204,11 +206,24 @@ class Seat(Generic[E]):
                     return await self.exchange(request)
             except TimeoutError:
                 await self.kill()
-                raise FileError("the sandbox did not answer about its files, and its Python was ended") from None
+                raise FileError(UNANSWERED) from None
 
     async def _until_idle(self) -> None:
         if self.kernel is not None:
             await self.kernel.idle()
+
+    async def _end_unanswered(self) -> bool:
+        """Wait for the answer to a Request whose caller has left; False when none came, and the kernel was ended.
+
+        The caller has the turn, so no Request that has a caller is open.
+        """
+        try:
+            async with asyncio.timeout(ASK_TIMEOUT_S):
+                await self._until_idle()
+        except TimeoutError:
+            await self.kill()
+            return False
+        return True
 
     async def _end_kernel(self) -> Exit:
         """End what a kernel that gave no answer left running, itself when it broke the protocol; how it ended."""

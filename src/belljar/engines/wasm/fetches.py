@@ -108,6 +108,10 @@ class _Fetch:
         """Whether it came to nothing."""
         return self._failure is not None
 
+    @property
+    def _is_body_wanted(self) -> bool:
+        return self._head is None and self._failure is None
+
     def take(self, step: str, call_id: int, args: Args) -> None:
         """One more step."""
         if step in self._asked:
@@ -158,6 +162,8 @@ class _Fetch:
 
     def _fail(self, name: str, message: str) -> None:
         self._failure = (name, message)
+        self._read.clear()
+        self._body = asyncio.Queue()
         self._reply()
 
     def _reply(self) -> None:
@@ -179,7 +185,7 @@ class _Fetch:
         if step == "head":
             return self._head
         if step == "write":
-            is_wanted = self._head is None and self._failure is None
+            is_wanted = self._is_body_wanted
             return None if is_wanted and self._body_waiting > WINDOW_BYTES else {"more": is_wanted}
         if not self._read and not self._is_read:
             return None
@@ -204,8 +210,10 @@ class _Fetch:
             raise BrokenProtocol("a body that is not base64") from None
         if self._is_whole:
             raise BrokenProtocol("more of a body than was asked for")
-        self._body_waiting += _weight(piece)
         self._is_whole = last
+        if not self._is_body_wanted:
+            return  # its writer is replied to at once, so what is kept here would have no bound
+        self._body_waiting += _weight(piece)
         if piece:
             self._body.put_nowait(piece)
         if last:

@@ -21,6 +21,7 @@ type Answer = { failure?: FileFailure; [field: string]: unknown };
 /** What the host gets for a request; failures are told by a word, for which it has the sentence. */
 export function answerFileRequest(fs: FileSystem, request: FileRequest): Answer {
   try {
+    checkNames(request);
     switch (request.type) {
       case "file_write":
         return write(fs, request);
@@ -48,6 +49,13 @@ class Refused extends Error {
   constructor(readonly why: FileFailure) {
     super(why);
   }
+}
+
+/** Refuse a path that is not made of names alone. The root of the workspace has none, and can only be listed. */
+function checkNames({ type, path }: FileRequest): void {
+  if (type === "file_restore" || type === "file_mode") return; // the host sends these with full paths of its own
+  if (type === "file_list" && !path) return;
+  if (path.split("/").some((part) => ["", ".", ".."].includes(part))) throw new Refused("through");
 }
 
 function write(fs: FileSystem, { path, fresh: temporary, data, append, last }: Asked<"file_write">): Answer {
