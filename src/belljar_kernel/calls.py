@@ -12,7 +12,7 @@ from functools import partial
 from itertools import count
 
 from belljar_kernel.interrupts import Interrupts
-from belljar_kernel.pending import Pending
+from belljar_kernel.pending import Pending, is_deep
 from belljar_kernel.protocol import CALL_DEPTH
 
 TYPE_CHECKING = False
@@ -244,16 +244,6 @@ def _made(name: str, args: dict[str, Any] | None) -> Pending:
         raise RuntimeError(NO_RUN)
     if type(name) is not str or not (args is None or type(args) is dict):
         raise TypeError("a call needs a name, which is text, and its arguments, which are a dict")
-    if _is_deep(args):
+    if is_deep(args):
         raise ValueError(f"the arguments of a call may be nested {CALL_DEPTH} deep at most")
     return _current.ask(name, args or {})
-
-
-def _is_deep(args: Any) -> bool:
-    level = [args or {}]
-    for _ in range(CALL_DEPTH):
-        parts = [part for each in level for part in (each.values() if isinstance(each, dict) else each)]
-        level = [part for part in parts if isinstance(part, (dict, list, tuple))]
-        if not level:
-            return False
-    return True

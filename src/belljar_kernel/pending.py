@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from belljar_kernel.protocol import CALL_DEPTH
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from asyncio import Future
@@ -109,3 +111,14 @@ class Pending:
 def _arrive(arrival: Future[None]) -> None:
     if not arrival.done():
         arrival.set_result(None)
+
+
+def is_deep(args: Any) -> bool:
+    """Whether the arguments of a call are nested deeper than the host takes them."""
+    level = [args or {}]
+    for _ in range(CALL_DEPTH):
+        parts = [part for each in level for part in (each.values() if isinstance(each, dict) else each)]
+        level = [part for part in parts if isinstance(part, (dict, list, tuple))]
+        if not level:
+            return False
+    return True
