@@ -44,7 +44,7 @@ quick: install
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest $(TWO) -q -m "not engine and not long"
+	$(BIN)/python -m pytest $(TWO) -q -m "not engine and not long and not slow"
 
 ## test: the suite; T=… narrows it (make test T=tests/test_docs.py)
 test: setup

@@ -40,6 +40,8 @@ LONG = {
     *("durability/test_hostile.py", "packages/test_layers.py", "security/test_packages.py"),
     *("security/test_wasm_bare.py", "state/test_engines.py"),
 }
+# What needs no walls and yet takes its time: `make quick` leaves it to `make test`.
+SLOW = {"conformance/test_without_walls.py", "egress/test_caps.py", "kernel/test_hostile.py", "packages/test_index.py"}
 # Fixtures that start an engine, or that need what `make setup` prepares for one.
 FIXTURES: dict[str, tuple[str, ...]] = {
     "native": ("native",),
@@ -73,6 +75,8 @@ def mark(item: pytest.Item) -> None:
         found.add("native")  # it takes the best one, or none by name
     if place.as_posix() in LONG:
         found.add("long")
+    if place.as_posix() in SLOW:
+        found.add("slow")
     for name in sorted(found - before):
         item.add_marker(name)
 

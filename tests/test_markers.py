@@ -52,6 +52,6 @@ def test_a_test_is_marked_by_what_it_needs(item: Any, marks: set[str]) -> None:
 
 def test_what_the_derivation_names_exists() -> None:
     assert [file for file in markers.ALONE if not (markers.TESTS / file).is_file()] == []
-    assert [file for file in markers.LONG if not (markers.TESTS / file).is_file()] == []
+    assert [file for file in markers.LONG | markers.SLOW if not (markers.TESTS / file).is_file()] == []
     assert [folder for folder in markers.WALLED if not (markers.TESTS / folder).is_dir()] == []
     assert importlib.util.find_spec(MAKES_JAILS) is not None
