@@ -5,21 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from belljar import compose, validation
 from belljar.background import BackgroundLoop
-from belljar.errors import CheckpointRefused, InvalidRequest, SandboxClosed, SandboxError
+from belljar.errors import InvalidRequest, SandboxClosed, SandboxError
 from belljar.events import Event
 from belljar.execution import Completion, Execution, Variable
 from belljar.files import AsyncFiles
 from belljar.limits import Limits
-from belljar.options import OnEvent, SandboxOptions, StreamOptions
+from belljar.options import OnEvent, SandboxOptions, StreamOptions, bytes_of, notify, run_request
 from belljar.policy import Policy
 from belljar.service.base import LIBRARY, RunRequest, SandboxInfo, SandboxRequest
-from belljar.settings import Settings
 from belljar.validation import Content
 
 if TYPE_CHECKING:  # few sandboxes are saved: the others do not wait for this import
@@ -132,13 +131,14 @@ class AsyncSandbox:
             SandboxError: when Belljar failed. What the code did is in the Execution.
         """
         request = run_request(
-            self._here.settings, code, timeout, stdin, env, args, files, packages, cwd, live=on_event is not None
-        )
+            self._here.settings, code, live=on_event is not None,
+            timeout=timeout, stdin=stdin, env=env, args=args, files=files, packages=packages, cwd=cwd,
+        )  # fmt: skip
         return await self._background.cross(self._run(request, on_event))
 
     async def stream(self, code: str, **options: Unpack[StreamOptions]) -> AsyncGenerator[Event | Execution, None]:
         """Run code and iterate its events as they happen; the last item is the Execution. Leaving early stops it."""
-        request = run_request(self._here.settings, code, **options, live=True)
+        request = run_request(self._here.settings, code, live=True, **options)
         items = self._service.run(LIBRARY, await self._background.cross(self._started()), request)
         try:
             while (item := await self._background.cross(anext(items, None))) is not None:
@@ -216,7 +216,7 @@ class AsyncSandbox:
     async def restored_from(self, checkpoint: Checkpoint | bytes) -> AsyncSandbox:
         """Start it in the state of a checkpoint."""
         try:
-            await self._background.cross(self._restore(_bytes_of(checkpoint)))
+            await self._background.cross(self._restore(bytes_of(checkpoint)))
         except BaseException:  # a cancellation may come when it is up already
             self.discard()
             raise
@@ -258,7 +258,7 @@ class AsyncSandbox:
         return await self._background.cross(self._hibernate())
 
     async def fork(self, n: int = 1) -> list[AsyncSandbox]:
-        """Sandboxes in the state of this one, each with a life of its own: same variables, files and limits.
+        """Start sandboxes in the state of this one: equal variables, files and limits. They do not affect each other.
 
         On native the memory is shared until one of them writes; where that cannot be, it is done through a checkpoint,
         and `restored` says what is not there.
@@ -351,7 +351,7 @@ class AsyncSandbox:
                 if isinstance(item, Execution):
                     execution = item
                 elif on_event is not None:
-                    _notify(on_event, item)
+                    notify(on_event, item)
         assert execution is not None
         return execution
 
@@ -385,65 +385,7 @@ class AsyncSandbox:
             raise SandboxClosed(f"this sandbox was closed{f' {when}' if when else ''}; make a new one")
 
 
-def run_request(
-    settings: Settings,
-    code: str,
-    timeout: float | None = None,
-    stdin: str | None = None,
-    env: Mapping[str, str] | None = None,
-    args: Any = None,
-    files: Mapping[str, Content] | None = None,
-    packages: Sequence[str] | None = None,
-    cwd: str | None = None,
-    *,
-    live: bool = False,
-) -> RunRequest:
-    """The arguments of a run, checked, as plain data.
-
-    Raises:
-        InvalidRequest: for the first argument that is invalid.
-    """
-    return RunRequest(
-        code=code,
-        timeout_s=timeout,
-        stdin=stdin,
-        env={} if env is None else env,
-        args=() if args is None else (args,),
-        files=validation.checked_files(files),
-        packages=validation.checked_requirements(packages, settings),
-        cwd=cwd,
-        live=live,
-    )
-
-
-def _bytes_of(checkpoint: Checkpoint | bytes) -> bytes:
-    """The bytes of a checkpoint. Their signature is checked by the service, what the object says of itself is not.
-
-    Raises:
-        CheckpointRefused: when the object says that it belongs to another owner.
-    """
-    if isinstance(checkpoint, bytes | bytearray | memoryview):
-        return bytes(checkpoint)
-    if checkpoint.owner != LIBRARY:
-        raise CheckpointRefused(f"this checkpoint belongs to another owner, {checkpoint.owner!r}")
-    return checkpoint.to_bytes()
-
-
-def _notify(on_event: OnEvent, event: Event) -> None:
-    """Call the caller's function. Nothing that it raises may end the loop that serves every sandbox.
-
-    Raises:
-        Exception: what it raised; the run is stopped then.
-    """
-    try:
-        on_event(event)
-    except Exception:
-        raise
-    except BaseException as failure:
-        raise SandboxError(f"on_event raised {type(failure).__name__}") from failure
-
-
-async def _leave(items: AsyncIterator[Any]) -> None:
+async def _leave(items: AsyncGenerator[Any, None]) -> None:
     """Close an iterator of events, unless a cancellation is closing it already."""
     with contextlib.suppress(RuntimeError):
-        await items.aclose()  # type: ignore[attr-defined]
+        await items.aclose()

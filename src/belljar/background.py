@@ -61,7 +61,7 @@ class BackgroundLoop:
         return call.result()
 
     def cross(self, coroutine: Coroutine[Any, Any, T]) -> Awaitable[T]:
-        """What to await here for a coroutine that runs there, in whatever async library the caller uses."""
+        """Run a coroutine on the background loop; returns what the caller awaits, under asyncio or trio."""
         try:
             running = asyncio.get_running_loop()
         except RuntimeError:

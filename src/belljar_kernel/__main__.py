@@ -2,7 +2,6 @@
 
 import sys
 
-import belljar_kernel.workspace  # noqa: F401 - before the code can take away what its answers about files need
 from belljar_kernel.entry import prepare, serve
 
 if __name__ == "__main__":

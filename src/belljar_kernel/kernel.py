@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 
-from belljar_kernel import files, tracebacks
+from belljar_kernel import files, tracebacks, workspace
 from belljar_kernel.answer import Answer, failure
 from belljar_kernel.calls import Calls
 from belljar_kernel.configuration import configure
@@ -114,8 +114,6 @@ class Kernel:
         if kind == "load":
             return self._state().load(request)
         if type(kind) is str and kind.startswith("file_"):
-            from belljar_kernel import workspace
-
             return workspace.answer(self.workspace, request)
         raise ValueError(f"unknown request {kind!r:.100}")
 

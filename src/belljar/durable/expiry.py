@@ -102,7 +102,7 @@ class Expiry:
             for session, saver in self._durable():
                 try:
                     await self._look_after(session, saver)
-                except Exception as failure:  # whatever one sandbox does, the others are looked after
+                except Exception as failure:  # one that fails must not end the look after the others
                     self._host.journal.warn("expiry_failed", session.id, failure)
 
     async def _look_after(self, session: Session, saver: Autosaver) -> None:

@@ -48,7 +48,7 @@ class KernelWorkspace:
                     if following is None:
                         return
                     part, number = following, number + 1
-            except BaseException:  # also whatever the iterator of a caller raises
+            except BaseException:  # the caller's iterator may raise anything
                 folder, _, _ = path.rpartition("/")
                 self._clean = asyncio.ensure_future(self._forget(f"{folder}/{fresh}".lstrip("/")))
                 raise

@@ -34,7 +34,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     },
 }
 
-# Of every engine that has no walls, and so neither a root of its own nor limits that the system keeps.
+# Differences of engines without walls: the code sees real folder names, and the system enforces no limits.
 WITHOUT_WALLS: dict[str, str] = {
     "an error in a workspace module shows that file and line": _PLACE,
     "an error while a workspace module is imported shows both files": _PLACE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
@@ -22,7 +23,7 @@ UNANSWERED = "the sandbox did not answer about its files, and its Python was end
 E = TypeVar("E", bound=Exchange)
 
 
-class Seat(Generic[E]):
+class Seat(ABC, Generic[E]):
     """The part of a `KernelProcess` that does not depend on its walls, for engines whose kernels answer about files.
 
     A seat holds one kernel. Another kernel takes its place after a restart, or when files are asked for and none is up.
@@ -44,25 +45,25 @@ class Seat(Generic[E]):
         self._starting = asyncio.Lock()
         self._is_spare = False  # the kernel was brought up for the sake of the files; it counts only after restart()
 
+    @abstractmethod
     async def bring_up(self) -> None:
         """End the kernel that is there, if any, and have another one in `kernel` that has said hello.
 
         Raises:
             StartFailed: when it did not come up.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     async def kill(self) -> None:
         """End the kernel and everything it started; the workspace stays."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def exit_facts(self) -> Exit:
         """How the last kernel ended."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def tear_down(self) -> None:
         """Leave nothing behind, after the last kernel was killed."""
-        raise NotImplementedError
 
     async def answer_without_kernel(self, request: dict[str, Any]) -> Event | None:
         """The answer to a Request about files that needs no kernel, while there is none."""

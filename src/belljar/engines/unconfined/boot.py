@@ -14,7 +14,6 @@ def main(channel: str, workspace: str, kernel: str, companion: str, *site: str) 
     """Serve on the channel. Of the kernel's folder nothing but the kernel can be imported, and no package hides it."""
     sys.argv = ["main.py"]
     sys.path.insert(0, kernel)
-    import belljar_kernel.workspace  # noqa: F401 - while its folder is there
     from belljar_kernel.entry import prepare, serve
 
     sys.path[:] = [folder for folder in sys.path if folder != kernel]
